@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-_Run = tuple[
-    npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]
-]
+_Run = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]
 _Request = tuple[npt.NDArray[np.int8], int, int, npt.NDArray[np.int32] | None, Sequence[_Run]]
 _Result = tuple[
     npt.NDArray[np.int32],

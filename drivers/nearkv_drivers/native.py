@@ -71,7 +71,13 @@ class KernelStart:
     def __init__(self, requests: Sequence[KernelRequest], isa: str = "") -> None:
         self._start = _kernel.Start(
             [
-                (each.q, each.bits, each.k, each.initial_total, [(run.blocks, run.c, run.r, run.b) for run in each.runs])
+                (
+                    each.q,
+                    each.bits,
+                    each.k,
+                    each.initial_total,
+                    [(run.blocks, run.c, run.r, run.b) for run in each.runs],
+                )
                 for each in requests
             ],
             isa,
@@ -189,9 +195,7 @@ def can_adopt(keys: npt.ArrayLike, earlier: Segment, *, isa: str = "") -> bool:
     return bool(can_adopt_all(np.asarray(keys, np.float32)[None], [earlier], isa=isa)[0])
 
 
-def can_adopt_all(
-    keys: npt.NDArray[np.float32], earlier: Sequence[Segment], *, isa: str = ""
-) -> npt.NDArray[np.bool_]:
+def can_adopt_all(keys: npt.NDArray[np.float32], earlier: Sequence[Segment], *, isa: str = "") -> npt.NDArray[np.bool_]:
     """:func:`can_adopt` for ``keys`` [segments, tokens, d] and an earlier segment for each: bool [segments]."""
     if not earlier:
         return np.empty(0, np.bool_)
@@ -208,9 +212,7 @@ def encode_query(queries: npt.ArrayLike, segments: Segment | Sequence[Segment], 
         raise ContractError(f"queries must be [1..16 heads, head size], not {list(rows.shape)}")
     for part in parts:
         if part.head_dim != rows.shape[1]:
-            raise ContractError(
-                f"queries of head size {rows.shape[1]} cannot score keys of head size {part.head_dim}"
-            )
+            raise ContractError(f"queries of head size {rows.shape[1]} cannot score keys of head size {part.head_dim}")
     centres = np.stack([part.centre for part in parts]) if parts else np.empty((0, rows.shape[1]), np.float32)
     scales = np.array([part.scale for part in parts], np.float64)
     q, c, r, b = encode_queries(rows[None], centres[None], scales[None], attention_scale)
