@@ -12,6 +12,9 @@
 #include "contract.hpp"
 #include "crc32c_clmul.inl"
 
+// Accumulators live in registers across these functions, so none of them may become a call.
+#define NEARKV_INLINE inline __attribute__((always_inline))
+
 namespace nearkv {
 namespace {
 
@@ -42,28 +45,26 @@ void prepare(const int8_t* q, int group, int width, int bits, void* out) {
   }
 }
 
-inline __m512i load_512(const void* data) { return _mm512_loadu_si512(data); }
+NEARKV_INLINE __m512i load_512(const void* data) { return _mm512_loadu_si512(data); }
 
-inline __m512i broadcast_fold(FoldConstants k) { return _mm512_broadcast_i32x4(fold_vector(k)); }
+NEARKV_INLINE __m512i broadcast_fold(FoldConstants k) {
+  return _mm512_broadcast_i32x4(fold_vector(k));
+}
 
 // a * fold + b for four 128-bit lanes.
-inline __m512i fold_512(__m512i a, __m512i k, __m512i b) {
+NEARKV_INLINE __m512i fold_512(__m512i a, __m512i k, __m512i b) {
   return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, k, 0x00),
                                    _mm512_clmulepi64_epi128(a, k, 0x11), b, 0x96);
 }
 
-// Four 64-byte accumulators of a folded CRC, in the order of the data.
-struct Folded {
-  __m512i lane[4];
-};
-
-// The CRC register that `folded` stands for.
-inline uint32_t reduce_folded(const Folded& folded) {
+// The CRC register that 64-byte accumulators stand for, which hold folded data in its order.
+template <int kCount>
+NEARKV_INLINE uint32_t reduce_folded(const __m512i* folded) {
   static constexpr FoldConstants k512 = fold_constants(512), k384 = fold_constants(384),
                                  k256 = fold_constants(256), k128 = fold_constants(128);
   const __m512i step = broadcast_fold(k512);
-  __m512i all = folded.lane[0];
-  for (int i = 1; i < 4; ++i) all = fold_512(all, step, folded.lane[i]);
+  __m512i all = folded[0];
+  for (int i = 1; i < kCount; ++i) all = fold_512(all, step, folded[i]);
   const __m512i join =
       _mm512_set_epi64(0, 0, static_cast<long long>(k128.high), static_cast<long long>(k128.low),
                        static_cast<long long>(k256.high), static_cast<long long>(k256.low),
@@ -80,43 +81,81 @@ uint32_t crc32c_wide(uint32_t seed, const uint8_t* data, size_t bytes) {
   if (bytes < 512) return crc32c_clmul(seed, data, bytes);
   static constexpr FoldConstants k2048 = fold_constants(2048);
   const __m512i far = broadcast_fold(k2048);
-  Folded folded{{load_512(data), load_512(data + 64), load_512(data + 128), load_512(data + 192)}};
-  folded.lane[0] = _mm512_xor_si512(
-      folded.lane[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~seed))));
+  __m512i folded[4];
+  for (int i = 0; i < 4; ++i) folded[i] = load_512(data + 64 * i);
+  folded[0] = _mm512_xor_si512(folded[0],
+                               _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~seed))));
   for (data += 256, bytes -= 256; bytes >= 256; data += 256, bytes -= 256)
-    for (int i = 0; i < 4; ++i)
-      folded.lane[i] = fold_512(folded.lane[i], far, load_512(data + 64 * i));
-  return ~crc32c_tail(reduce_folded(folded), data, bytes);
+    for (int i = 0; i < 4; ++i) folded[i] = fold_512(folded[i], far, load_512(data + 64 * i));
+  return ~crc32c_tail(reduce_folded<4>(folded), data, bytes);
 }
 
 // The first line of a block's CRC: four zero bytes and bytes 0..59 of the header, which end where
 // the payload starts; leading zeros do not change a remainder, so the initial value goes where the
 // header begins.
-inline __m512i header_line(const uint8_t* block) {
+NEARKV_INLINE __m512i header_line(const uint8_t* block) {
   const __m512i initial = _mm512_maskz_set1_epi32(2, -1);
   return _mm512_xor_si512(_mm512_alignr_epi32(load_512(block), _mm512_setzero_si512(), 15),
                           initial);
 }
 
+// CRC of one block, advanced a few lines at a time between other work: carry-less multiplication
+// has a port of its own and would be the slowest part of a pass of its own. Two accumulators take
+// turns.
+class BlockCrc {
+ public:
+  NEARKV_INLINE explicit BlockCrc(const uint8_t* block)
+      : next_(block + kHeaderBytes), turn_(_mm512_setzero_si512()), last_(header_line(block)) {}
+
+  template <int kLines>
+  NEARKV_INLINE void advance() {
+    static constexpr FoldConstants kStride = fold_constants(1024);
+    const __m512i stride = broadcast_fold(kStride);
+    for (int i = 0; i < kLines; ++i, next_ += 64) {
+      const __m512i folded = fold_512(turn_, stride, load_512(next_));
+      turn_ = last_;
+      last_ = folded;
+    }
+  }
+
+  NEARKV_INLINE uint32_t value() const {
+    const __m512i folded[2] = {turn_, last_};
+    return ~reduce_folded<2>(folded);
+  }
+
+ private:
+  const uint8_t* next_;
+  __m512i turn_, last_;
+};
+
+// Stands where a tile of heads does not advance a CRC.
+struct NoCrc {
+  template <int kLines>
+  NEARKV_INLINE void advance() {}
+};
+
+// One chunk to the scratch, as unsigned values: INT8 with an offset of 128; INT4 with one of 8, the
+// low nibbles and behind them the high ones.
 template <int kBits>
-inline void store_chunk(uint8_t* scratch, __m512i chunk) {
+NEARKV_INLINE void store_chunk(uint8_t* scratch, __m512i chunk) {
   if constexpr (kBits == 8) {
     _mm512_store_si512(scratch, _mm512_xor_si512(chunk, _mm512_set1_epi8(-128)));
-  } else {  // (chunk ^ 0x88) & 0x0F, and the same for the high nibbles
-    const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x88)), nibble = _mm512_set1_epi8(15);
+  } else {  // (nibble ^ 8) & 15
+    const __m512i sign = _mm512_set1_epi8(8), nibble = _mm512_set1_epi8(15);
+    const __m512i high = _mm512_srli_epi16(chunk, 4);
     _mm512_store_si512(scratch, _mm512_ternarylogic_epi64(chunk, sign, nibble, 0x28));
-    _mm512_store_si512(scratch + 64,
-                       _mm512_ternarylogic_epi64(_mm512_srli_epi16(chunk, 4),
-                                                 _mm512_srli_epi16(sign, 4), nibble, 0x28));
+    _mm512_store_si512(scratch + 64, _mm512_ternarylogic_epi64(high, sign, nibble, 0x28));
   }
 }
 
-// Payload rows of kTokens tokens to chunks of four tokens each: scratch [kTokens / 4][D / 16][64].
-template <int kBits, int kWidth, int kTokens>
-inline void transpose_rows(const uint8_t* rows, uint8_t* scratch) {
+// Payload rows to chunks of four tokens each: scratch [8][D / 16][64].
+template <int kBits, int kWidth>
+NEARKV_INLINE void transpose_rows(const uint8_t* rows, uint8_t* scratch) {
   constexpr int kRow = kWidth * kBits / 8;
   constexpr int kChunk = 64 * (8 / kBits);
-  for (int t = 0; t < kTokens; t += 4, rows += 4 * kRow, scratch += kWidth * 4) {
+  for (int t = 0; t < kBlockTokens; t += 4, rows += 4 * kRow, scratch += kWidth * 4) {
+    for (int line = 0; line < 4 * kRow; line += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(rows + line + kPrefetchBytes), _MM_HINT_T0);
     if constexpr (kRow == 16) {
       store_chunk<kBits>(scratch, load_512(rows));
     } else if constexpr (kRow == 32) {
@@ -142,43 +181,17 @@ inline void transpose_rows(const uint8_t* rows, uint8_t* scratch) {
   }
 }
 
-// One pass over a block: its keys into `scratch`; returns whether CRC, format and width match.
-template <int kBits, int kWidth>
-inline bool unpack(const uint8_t* block, uint8_t* scratch) {
-  constexpr int kRow = kWidth * kBits / 8;
-  constexpr int kStepTokens = kRow >= 64 ? 4 : 256 / kRow;
-  constexpr int kStepBytes = kStepTokens * kRow;
-  static constexpr FoldConstants k512 = fold_constants(512), k2048 = fold_constants(2048);
-  const __m512i far = broadcast_fold(k2048);
-  const uint8_t* rows = block + kHeaderBytes;
-  Folded folded;
-  for (int step = 0; step < kBlockTokens / kStepTokens; ++step, rows += kStepBytes) {
-    for (int at = 0; at < kStepBytes; at += 256)
-      for (int i = 0; i < 4; ++i) {
-        const uint8_t* line = rows + at + 64 * i;
-        _mm_prefetch(reinterpret_cast<const char*>(line + kPrefetchBytes), _MM_HINT_T0);
-        const __m512i data = load_512(line);
-        if (step || at)
-          folded.lane[i] = fold_512(folded.lane[i], far, data);
-        else
-          folded.lane[i] = i ? data : fold_512(header_line(block), broadcast_fold(k512), data);
-      }
-    transpose_rows<kBits, kWidth, kStepTokens>(rows, scratch + step * kStepTokens * kWidth);
-  }
-  uint32_t stored;
-  std::memcpy(&stored, block + kCrcOffset, 4);
-  return stored == ~reduce_folded(folded) && block[kFormatOffset] == kBits &&
-         block[kWidthOffset] == kWidth / 32;
-}
-
 // Dot products of kHeads heads with 16 tokens: element 4 i + g of dot[h] belongs to token 4 g + i.
-template <int kWidth, int kHeads>
-inline void dot_16(const uint8_t* scratch, const int8_t* chunks, const int32_t* starts,
-                   __m512i* dot) {
+// Two heads at a time, so that accumulators and keys stay in registers.
+template <int kWidth, int kHeads, int kLines, typename Crc>
+NEARKV_INLINE void dot_16(const uint8_t* scratch, const int8_t* chunks, const int32_t* starts,
+                          __m512i* dot, Crc& crc) {
   __m512i sum[kHeads][4];
   for (int h = 0; h < kHeads; ++h)
     for (int g = 0; g < 4; ++g) sum[h][g] = _mm512_set1_epi32(starts[h]);
+#pragma GCC unroll 2
   for (int j = 0; j < kWidth / 16; ++j) {
+    crc.template advance<kLines>();
     __m512i keys[4];
     for (int g = 0; g < 4; ++g) keys[g] = _mm512_load_si512(scratch + g * kWidth * 4 + j * 64);
     for (int h = 0; h < kHeads; ++h) {
@@ -198,45 +211,50 @@ inline void dot_16(const uint8_t* scratch, const int8_t* chunks, const int32_t* 
 // How one run scales one head. `narrow` says that neither the shifted product nor its sum with the
 // bias can leave int32.
 struct HeadScale {
-  __m512i c;
-  __m512i b32;
-  __m512i b64;
-  __m128i right;
-  __m128i left;
+  int64_t c;
+  int64_t b;
+  int64_t right;
+  int64_t left;
   bool narrow;
 };
 
-inline HeadScale head_scale(const RunScale& scale, int h, int width, int bits) {
+NEARKV_INLINE HeadScale head_scale(const RunScale& scale, int h, int width, int bits) {
   const int64_t most =
       (static_cast<int64_t>(bits == 8 ? 128 : 8) * 128 * width * 255 * scale.c[h]) >> scale.r[h];
   const int64_t bias = scale.b[h] < 0 ? -static_cast<int64_t>(scale.b[h]) : scale.b[h];
-  return {_mm512_set1_epi64(scale.c[h]),      _mm512_set1_epi32(scale.b[h]),
-          _mm512_set1_epi64(scale.b[h]),      _mm_cvtsi32_si128(scale.r[h]),
-          _mm_cvtsi32_si128(32 - scale.r[h]), scale.r[h] <= 32 && most + 1 + bias <= INT32_MAX};
+  return {scale.c[h], scale.b[h], scale.r[h], 32 - scale.r[h],
+          scale.r[h] <= 32 && most + 1 + bias <= INT32_MAX};
+}
+
+// x for 16 tokens where the scale is narrow: the bits of each product that matter fit 32.
+NEARKV_INLINE __m512i scale_narrow(__m512i dot, __m512i m, const HeadScale& scale) {
+  const __m512i product = _mm512_mullo_epi32(dot, m), c = _mm512_set1_epi64(scale.c);
+  const __m512i even = _mm512_mul_epi32(product, c);
+  const __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(product, 32), c);
+  const __m512i shifted =
+      _mm512_mask_blend_epi32(0xAAAA, _mm512_srlv_epi64(even, _mm512_set1_epi64(scale.right)),
+                              _mm512_sllv_epi64(odd, _mm512_set1_epi64(scale.left)));
+  return _mm512_add_epi32(shifted, _mm512_set1_epi32(static_cast<int32_t>(scale.b)));
 }
 
 // x for 16 tokens.
-inline __m512i scale_16(__m512i dot, __m512i m, const HeadScale& scale) {
-  const __m512i product = _mm512_mullo_epi32(dot, m);
-  const __m512i even = _mm512_mul_epi32(product, scale.c);
-  const __m512i odd = _mm512_mul_epi32(_mm512_srli_epi64(product, 32), scale.c);
-  if (scale.narrow) {
-    const __m512i shifted = _mm512_mask_blend_epi32(0xAAAA, _mm512_srl_epi64(even, scale.right),
-                                                    _mm512_sll_epi64(odd, scale.left));
-    return _mm512_add_epi32(shifted, scale.b32);
-  }
+NEARKV_INLINE __m512i scale_wide(__m512i dot, __m512i m, const HeadScale& scale) {
+  const __m512i product = _mm512_mullo_epi32(dot, m), c = _mm512_set1_epi64(scale.c);
   const __m512i top = _mm512_set1_epi64(INT32_MAX), bottom = _mm512_set1_epi64(INT32_MIN);
-  const __m512i low = _mm512_add_epi64(_mm512_sra_epi64(even, scale.right), scale.b64);
-  const __m512i high = _mm512_add_epi64(_mm512_sra_epi64(odd, scale.right), scale.b64);
-  return _mm512_mask_blend_epi32(
-      0xAAAA, _mm512_max_epi64(_mm512_min_epi64(low, top), bottom),
-      _mm512_slli_epi64(_mm512_max_epi64(_mm512_min_epi64(high, top), bottom), 32));
+  const auto scaled = [&](__m512i value) {
+    const __m512i shifted =
+        _mm512_srav_epi64(_mm512_mul_epi32(value, c), _mm512_set1_epi64(scale.right));
+    const __m512i x = _mm512_add_epi64(shifted, _mm512_set1_epi64(scale.b));
+    return _mm512_max_epi64(_mm512_min_epi64(x, top), bottom);
+  };
+  return _mm512_mask_blend_epi32(0xAAAA, scaled(product),
+                                 _mm512_slli_epi64(scaled(_mm512_srli_epi64(product, 32)), 32));
 }
 
 // Four registers reduced at once: every 128-bit lane of the result holds [of v0, of v1, of v2, of
 // v3].
 template <typename Combine>
-inline __m512i reduce_four(const __m512i* v, Combine combine) {
+NEARKV_INLINE __m512i reduce_four(const __m512i* v, Combine combine) {
   const __m512i ab = combine(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
   const __m512i cd = combine(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
   __m512i all = combine(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
@@ -245,7 +263,7 @@ inline __m512i reduce_four(const __m512i* v, Combine combine) {
 }
 
 template <int kHead>
-inline __m512i head_of(__m512i four) {
+NEARKV_INLINE __m512i head_of(__m512i four) {
   return _mm512_shuffle_epi32(four, static_cast<_MM_PERM_ENUM>(kHead * 0x55));
 }
 
@@ -255,7 +273,7 @@ struct Multipliers {
   __mmask16 exists[2];
 };
 
-inline Multipliers load_multipliers(const uint8_t* block) {
+NEARKV_INLINE Multipliers load_multipliers(const uint8_t* block) {
   const __m128i order = _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   Multipliers out;
   for (int half = 0; half < 2; ++half) {
@@ -265,23 +283,20 @@ inline Multipliers load_multipliers(const uint8_t* block) {
   return out;
 }
 
-// The sum of 2^(x - E) in the contract's fixed point, as per-lane addends of 32 tokens.
-inline __m512i addends(const __m512i* x, __m512i peak, const Multipliers& tokens) {
-  __m512i sum = _mm512_setzero_si512();
-  for (int half = 0; half < 2; ++half) {
+// The sum of 2^(x - E) in the contract's fixed point over 32 tokens, as 16 partial sums.
+NEARKV_INLINE __m512i addends(__m512i low, __m512i high, __m512i peak, const Multipliers& tokens) {
+  const auto addend = [peak](__m512i x, __mmask16 exists) {
     // (x & 255) | 256; a shift of 32 and more yields 0, as one of 31 does.
     const __m512i mantissa =
-        _mm512_ternarylogic_epi32(x[half], _mm512_set1_epi32(255), _mm512_set1_epi32(256), 0xEA);
-    const __m512i gap = _mm512_sub_epi32(peak, _mm512_srai_epi32(x[half], 8));
-    const __m512i addend =
-        _mm512_maskz_srlv_epi32(tokens.exists[half], _mm512_slli_epi32(mantissa, 12), gap);
-    sum = _mm512_add_epi32(sum, addend);
-  }
-  return sum;
+        _mm512_ternarylogic_epi32(x, _mm512_set1_epi32(255), _mm512_set1_epi32(256), 0xEA);
+    const __m512i gap = _mm512_sub_epi32(peak, _mm512_srai_epi32(x, 8));
+    return _mm512_maskz_srlv_epi32(exists, _mm512_slli_epi32(mantissa, 12), gap);
+  };
+  return _mm512_add_epi32(addend(low, tokens.exists[0]), addend(high, tokens.exists[1]));
 }
 
 // log_of for four heads: exponents and sums in the lowest 128 bits.
-inline __m128i log_of_four(__m128i peak, __m128i sum) {
+NEARKV_INLINE __m128i log_of_four(__m128i peak, __m128i sum) {
   const __m128i n = _mm_sub_epi32(_mm_set1_epi32(31), _mm_lzcnt_epi32(sum));
   // A sum is at least 2^20, so its top bit lies above the eight fraction bits.
   const __m128i fraction =
@@ -293,77 +308,122 @@ inline __m128i log_of_four(__m128i peak, __m128i sum) {
   return _mm_mask_mov_epi32(value, high, _mm_set1_epi32(kLogMassMax));
 }
 
-// L of one block for kHeads heads, from the third on zero where there are fewer.
-template <int kWidth, int kHeads>
-inline __m128i log_mass_tile(const uint8_t* scratch, const int8_t* chunks, const int32_t* starts,
-                             const HeadScale* scale, const Multipliers& tokens) {
-  __m512i dot[2][kHeads];
+// x [2][kHeads] of 32 tokens; folds kCrcLines lines of the block's CRC on the way.
+template <int kWidth, int kHeads, int kCrcLines, typename Crc>
+NEARKV_INLINE void token_scores(const uint8_t* scratch, const int8_t* chunks, const int32_t* starts,
+                                const HeadScale* scale, bool narrow, const Multipliers& tokens,
+                                Crc& crc, __m512i (*x)[kHeads]) {
+  constexpr int kPairs = (kHeads + 1) / 2, kLast = kHeads - 2 * (kPairs - 1);
+  constexpr int kLines = kCrcLines / (2 * kPairs * (kWidth / 16));
+  static_assert(kLines * 2 * kPairs * (kWidth / 16) == kCrcLines);
+  for (int half = 0; half < 2; ++half) {
+    const uint8_t* keys = scratch + half * 16 * kWidth;
+    if constexpr (kPairs == 2) dot_16<kWidth, 2, kLines>(keys, chunks, starts, x[half], crc);
+    constexpr int kFirst = kHeads - kLast;
+    dot_16<kWidth, kLast, kLines>(keys, chunks + kFirst * kWidth * 4, starts + kFirst,
+                                  x[half] + kFirst, crc);
+  }
   for (int half = 0; half < 2; ++half)
-    dot_16<kWidth, kHeads>(scratch + half * 16 * kWidth, chunks, starts, dot[half]);
-  __m512i x[kTile][2], peaks[kTile], sums[kTile];
+    for (int h = 0; h < kHeads; ++h)
+      x[half][h] = narrow ? scale_narrow(x[half][h], tokens.m[half], scale[h])
+                          : scale_wide(x[half][h], tokens.m[half], scale[h]);
+}
+
+// L of one block for the first kHeads of four heads.
+template <int kHeads>
+NEARKV_INLINE __m128i log_mass_of(const __m512i (*x)[kHeads], const Multipliers& tokens) {
+  __m512i peaks[kTile], sums[kTile];
   for (int h = 0; h < kTile; ++h) {
-    if (h >= kHeads) {
-      peaks[h] = sums[h] = _mm512_setzero_si512();
-      continue;
-    }
-    const __m512i none = _mm512_set1_epi32(INT32_MIN);
-    for (int half = 0; half < 2; ++half)
-      x[h][half] = scale_16(dot[half][h], tokens.m[half], scale[h]);
-    peaks[h] = _mm512_max_epi32(_mm512_mask_srai_epi32(none, tokens.exists[0], x[h][0], 8),
-                                _mm512_mask_srai_epi32(none, tokens.exists[1], x[h][1], 8));
+    peaks[h] = sums[h] = _mm512_set1_epi32(INT32_MIN);
+    if (h < kHeads)
+      peaks[h] = _mm512_max_epi32(_mm512_mask_srai_epi32(peaks[h], tokens.exists[0], x[0][h], 8),
+                                  _mm512_mask_srai_epi32(peaks[h], tokens.exists[1], x[1][h], 8));
   }
   const __m512i peak =
       reduce_four(peaks, [](__m512i a, __m512i b) { return _mm512_max_epi32(a, b); });
-  sums[0] = addends(x[0], head_of<0>(peak), tokens);
-  if constexpr (kHeads > 1) sums[1] = addends(x[1], head_of<1>(peak), tokens);
-  if constexpr (kHeads > 2) sums[2] = addends(x[2], head_of<2>(peak), tokens);
-  if constexpr (kHeads > 3) sums[3] = addends(x[3], head_of<3>(peak), tokens);
+  sums[0] = addends(x[0][0], x[1][0], head_of<0>(peak), tokens);
+  if constexpr (kHeads > 1) sums[1] = addends(x[0][1], x[1][1], head_of<1>(peak), tokens);
+  if constexpr (kHeads > 2) sums[2] = addends(x[0][2], x[1][2], head_of<2>(peak), tokens);
+  if constexpr (kHeads > 3) sums[3] = addends(x[0][3], x[1][3], head_of<3>(peak), tokens);
   const __m512i sum =
       reduce_four(sums, [](__m512i a, __m512i b) { return _mm512_add_epi32(a, b); });
   return log_of_four(_mm512_castsi512_si128(peak), _mm512_castsi512_si128(sum));
 }
 
-template <int kWidth>
-inline __m128i log_mass_some(int heads, const uint8_t* scratch, const int8_t* chunks,
-                             const int32_t* starts, const HeadScale* scale,
-                             const Multipliers& tokens) {
-  switch (heads) {
-    case 1:
-      return log_mass_tile<kWidth, 1>(scratch, chunks, starts, scale, tokens);
-    case 2:
-      return log_mass_tile<kWidth, 2>(scratch, chunks, starts, scale, tokens);
-    case 3:
-      return log_mass_tile<kWidth, 3>(scratch, chunks, starts, scale, tokens);
-    default:
-      return log_mass_tile<kWidth, 4>(scratch, chunks, starts, scale, tokens);
+// One query against the consecutive blocks of a run.
+template <int kBits, int kWidth>
+class RunScorer {
+ public:
+  RunScorer(const PreparedQuery& query, const RunScale& scale)
+      : group_(query.group),
+        chunks_(static_cast<const int8_t*>(query.data)),
+        starts_(reinterpret_cast<const int32_t*>(chunks_ + query.group * kWidth * 4)) {
+    for (int h = 0; h < group_; ++h) {
+      heads_[h] = head_scale(scale, h, kWidth, kBits);
+      narrow_ &= heads_[h].narrow;
+    }
   }
-}
+
+  // L[h * stride] of one block for every head; false where CRC, format or width do not match.
+  NEARKV_INLINE bool score(const uint8_t* block, int32_t* log_mass, size_t stride) {
+    BlockCrc crc(block);
+    NoCrc none;
+    transpose_rows<kBits, kWidth>(block + kHeaderBytes, scratch_);
+    const Multipliers tokens = load_multipliers(block);
+    tile(0, tokens, log_mass, stride, crc);
+    for (int h = kTile; h < group_; h += kTile) tile(h, tokens, log_mass, stride, none);
+    uint32_t stored;
+    std::memcpy(&stored, block + kCrcOffset, 4);
+    const bool good = stored == crc.value() && block[kFormatOffset] == kBits &&
+                      block[kWidthOffset] == kWidth / 32;
+    if (!good || !(tokens.exists[0] | tokens.exists[1]))
+      for (int h = 0; h < group_; ++h) log_mass[h * stride] = kEmpty;
+    return good;
+  }
+
+ private:
+  static constexpr int kCrcLines = kBlockTokens * kWidth * kBits / 8 / 64;
+
+  template <typename Crc>
+  NEARKV_INLINE void tile(int first, const Multipliers& tokens, int32_t* log_mass, size_t stride,
+                          Crc& crc) {
+    switch (group_ - first) {
+      case 1:
+        return tile_of<1>(first, tokens, log_mass, stride, crc);
+      case 2:
+        return tile_of<2>(first, tokens, log_mass, stride, crc);
+      case 3:
+        return tile_of<3>(first, tokens, log_mass, stride, crc);
+      default:
+        return tile_of<4>(first, tokens, log_mass, stride, crc);
+    }
+  }
+
+  template <int kHeads, typename Crc>
+  NEARKV_INLINE void tile_of(int first, const Multipliers& tokens, int32_t* log_mass, size_t stride,
+                             Crc& crc) {
+    __m512i x[2][kHeads];
+    token_scores<kWidth, kHeads, kCrcLines>(scratch_, chunks_ + first * kWidth * 4, starts_ + first,
+                                            heads_ + first, narrow_, tokens, crc, x);
+    alignas(16) int32_t values[kTile];
+    _mm_store_si128(reinterpret_cast<__m128i*>(values), log_mass_of<kHeads>(x, tokens));
+    for (int j = 0; j < kHeads; ++j) log_mass[(first + j) * stride] = values[j];
+  }
+
+  alignas(64) uint8_t scratch_[kBlockTokens * kWidth];
+  HeadScale heads_[kMaxGroup];
+  int group_;
+  const int8_t* chunks_;
+  const int32_t* starts_;
+  bool narrow_ = true;
+};
 
 template <int kBits, int kWidth>
 void score_run(const PreparedQuery& query, const RunScale& scale, const uint8_t* blocks,
                size_t count, int32_t* log_mass, size_t stride, uint8_t* bad) {
-  alignas(64) uint8_t scratch[kBlockTokens * kWidth];
-  const int8_t* chunks = static_cast<const int8_t*>(query.data);
-  const int32_t* starts = reinterpret_cast<const int32_t*>(chunks + query.group * kWidth * 4);
-  HeadScale heads[kMaxGroup];
-  for (int h = 0; h < query.group; ++h) heads[h] = head_scale(scale, h, kWidth, kBits);
-  for (size_t i = 0; i < count; ++i, blocks += block_bytes(kWidth, kBits)) {
-    const bool good = unpack<kBits, kWidth>(blocks, scratch);
-    const Multipliers tokens = load_multipliers(blocks);
-    if (!good) bad[i] = 1;
-    if (!good || !(tokens.exists[0] | tokens.exists[1])) {
-      for (int h = 0; h < query.group; ++h) log_mass[h * stride + i] = kEmpty;
-      continue;
-    }
-    for (int h = 0; h < query.group; h += kTile) {
-      const int some = query.group - h < kTile ? query.group - h : kTile;
-      alignas(16) int32_t values[kTile];
-      _mm_store_si128(reinterpret_cast<__m128i*>(values),
-                      log_mass_some<kWidth>(some, scratch, chunks + h * kWidth * 4, starts + h,
-                                            heads + h, tokens));
-      for (int j = 0; j < some; ++j) log_mass[(h + j) * stride + i] = values[j];
-    }
-  }
+  RunScorer<kBits, kWidth> scorer(query, scale);
+  for (size_t i = 0; i < count; ++i, blocks += block_bytes(kWidth, kBits))
+    if (!scorer.score(blocks, log_mass + i, stride)) bad[i] = 1;
 }
 
 template <int kBits>
