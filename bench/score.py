@@ -9,8 +9,8 @@ Every case scores keys that lie in memory, far more than the last-level cache ho
 
 The contestants and two plain reads of the same bytes (maximum of 64-bit words, CRC-32C; on every processor, the faster
 one of the round counts) take turns in every round; the figures are medians over the rounds, and ratios are medians of
-the rounds' ratios, because other work on the machine slows a whole round rather than one contestant. GB/s count the bytes that a contestant reads for a key: native with
-headers, the others without.
+the rounds' ratios, because other work on the machine slows a whole round rather than one contestant. GB/s count the
+bytes that a contestant reads for a key: native with headers, the others without.
 
     python bench/score.py --json build/bench/score.json
 """
