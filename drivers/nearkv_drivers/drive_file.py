@@ -13,6 +13,7 @@ import stat
 import threading
 import weakref
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from nearkv_drivers._io import allocate
 from nearkv_drivers.device import ALIGNMENT, DeviceError, StorageError
 from nearkv_drivers.drive_open import open_drive
 from nearkv_drivers.io_engine import IoBatch, IoEngine, default_engine
@@ -27,7 +29,7 @@ from nearkv_drivers.memory import address_of, aligned_buffer
 from nearkv_drivers.superblock import SUPERBLOCK_BYTES, Superblock
 
 GROWTH_STEP = 64 << 20
-"""Bytes by which the file grows: few metadata updates, and a full disk is found before data is half written."""
+"""Bytes that are allocated at a time: few metadata updates, and a full disk is found before data is half written."""
 
 
 class DriveTransfer:
@@ -75,6 +77,7 @@ class DriveFile:
         self.direct_io = opened.direct_io
         self._superblock = Superblock(0, opened.temporary)
         self._growth = threading.Lock()
+        self._allocated: set[int] = set()
         self._flight_lock = threading.Lock()
         self._flight: deque[DriveTransfer] = deque()
         self._closed = False
@@ -110,7 +113,7 @@ class DriveFile:
             copy = aligned_buffer(data.size)
             copy[:] = data
             data = copy
-        self._reserve(offset + data.size)
+        self._reserve(offset, data.size)
         return self._submit(
             True,
             np.array([offset], np.int64),
@@ -151,7 +154,9 @@ class DriveFile:
         try:
             os.fdatasync(self._fd)
         except OSError as error:
-            raise transfer_error(self.path, error.errno or errno.EIO, SUPERBLOCK_BYTES) from error
+            raise StorageError(
+                f"{self.path} could not be made durable ({error.strerror}): check the drive (dmesg) and start again"
+            ) from error
 
     def close(self) -> None:
         """Wait for what is in flight, then remove the file if this run created it, else mark it unused."""
@@ -162,8 +167,7 @@ class DriveFile:
             try:
                 self._drain()
                 if not self._superblock.temporary:
-                    superblock = self._superblock
-                    self._write_superblock(Superblock(superblock.length, False, False, superblock.identity))
+                    self._write_superblock(replace(self._superblock, in_use=False))
             finally:
                 self._release()
 
@@ -200,40 +204,40 @@ class DriveFile:
         with self._flight_lock:
             _wait_all(self._flight)
 
-    def _reserve(self, end: int) -> None:
-        """Make the file hold ``end`` drive bytes; the superblock's length never exceeds the file's."""
-        if end <= self.length:
+    def _reserve(self, offset: int, size: int) -> None:
+        """Allocate the steps that hold drive bytes ``offset`` .. ``offset + size``; the rest of the file may be holes.
+
+        The file is never shorter than the length that its superblock states.
+        """
+        first, last = offset // GROWTH_STEP, (offset + size - 1) // GROWTH_STEP
+        if all(step in self._allocated for step in range(first, last + 1)):
             return
         with self._growth:
             self._check_open()
-            start = self.length
-            if end <= start:
-                return
-            stepped = max(end, start + GROWTH_STEP)
-            error = self._allocate(start, stepped)
-            if error and stepped > end:
-                stepped = end
-                error = self._allocate(start, end)
-            if error in (errno.ENOSPC, errno.EDQUOT):
-                raise transfer_error(self.path, error, start + SUPERBLOCK_BYTES)
+            end = (last + 1) * GROWTH_STEP
+            error = self._allocate(first * GROWTH_STEP, end)
+            if error == 0:
+                self._allocated.update(range(first, last + 1))
+            elif error in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # a whole step does not fit, but this may
+                end = offset + size
+                error = self._allocate(offset, end)
             if error == errno.EFBIG:
                 raise StorageError(
-                    f"{self.path} may not grow beyond {start} bytes (file size limit): raise it (ulimit -f) or choose "
+                    f"{self.path} may not grow to {end} bytes (file size limit): raise it (ulimit -f) or choose "
                     "another file system"
                 )
             if error:
-                raise transfer_error(self.path, error, start + SUPERBLOCK_BYTES)
-            self._write_superblock(Superblock(stepped, self._superblock.temporary, True, self._superblock.identity))
+                raise transfer_error(self.path, error, offset + SUPERBLOCK_BYTES)
+            if end > self.length:
+                self._write_superblock(replace(self._superblock, length=end))
 
     def _allocate(self, start: int, end: int) -> int:
-        """Reserve drive addresses start..end; returns 0 or an errno."""
-        from nearkv_drivers._io import allocate
-
+        """Give drive addresses ``start`` .. ``end`` room on the disk; returns 0 or an errno."""
         error = allocate(self._fd, start + SUPERBLOCK_BYTES, end - start)
         if error != errno.EOPNOTSUPP:
             return error
-        try:
-            os.ftruncate(self._fd, end + SUPERBLOCK_BYTES)
+        try:  # a file system without fallocate finds out at the write
+            os.ftruncate(self._fd, max(end, self.length) + SUPERBLOCK_BYTES)
         except OSError as failure:
             return failure.errno or errno.EIO
         return 0

@@ -11,6 +11,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from nearkv_drivers._io import PoolEngine
+
 
 class IoBatch(Protocol):
     """A submitted batch of transfers."""
@@ -42,6 +44,4 @@ DEFAULT_THREADS = 16
 
 def default_engine() -> IoEngine:
     """The engine that a drive file uses unless it is given another."""
-    from nearkv_drivers._io import PoolEngine
-
     return PoolEngine(DEFAULT_THREADS)

@@ -163,15 +163,18 @@ class DeviceMemory:
             if not missing:
                 continue
             pages[slab] = missing
-            frame.staging = missing
             for first, size in page_runs(missing):
                 offsets.append(slab * self.table.slab_bytes + first)
                 sizes.append(size)
                 addresses.append(self._host_address + frame.start + first)
-        self._distrust_written(pages)
         transfer = self._drive.read(
             np.array(offsets, np.int64), np.array(sizes, np.int64), np.array(addresses, np.uint64)
         )
+        for slab, missing in pages.items():
+            frame = self.table.get(slab)
+            assert frame is not None
+            frame.staging = missing
+        self._distrust_written(pages)
         return Staging(transfer, pages, sum(sizes))
 
     def _distrust_written(self, pages: Mapping[int, int]) -> None:

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "engine.h"
 
@@ -16,21 +11,18 @@ namespace nearkv::io {
 class PoolEngine final : public Engine {
  public:
   explicit PoolEngine(int threads);
-  ~PoolEngine() override;  // completes what was submitted
+  // Completes what was submitted. In a forked child, which has none of the threads, does nothing.
+  ~PoolEngine() override;
   PoolEngine(const PoolEngine&) = delete;
   PoolEngine& operator=(const PoolEngine&) = delete;
 
   void submit(std::shared_ptr<Batch> batch) override;
 
  private:
-  void work();
+  struct Shared;
+  static void work(Shared& shared);
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<Batch>> queue_;
-  int idle_ = 0;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::unique_ptr<Shared> shared_;
 };
 
 }  // namespace nearkv::io
