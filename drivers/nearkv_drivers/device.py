@@ -161,13 +161,11 @@ class Device(Protocol):
     def write(self, offset: int, data: npt.NDArray[np.uint8], *, score_blocks: bool = False) -> ReadHandle:
         """Write ``data`` (uint8, 1-d) at drive address ``offset``, both multiples of 4,096 bytes.
 
-        ``data`` must not change until the handle is done. ``score_blocks`` says that the kernel will read this range, so
-        that a device may keep it in its DRAM on the way.
+        ``data`` must not change until the handle is done; the handle keeps it alive. ``score_blocks`` says that the
+        kernel will read this range, so that a device may keep it in its DRAM on the way.
         """
 
-    def read(
-        self, offsets: npt.NDArray[np.int64], length: int, addresses: npt.NDArray[np.uint64]
-    ) -> ReadHandle:
+    def read(self, offsets: npt.NDArray[np.int64], length: int, addresses: npt.NDArray[np.uint64]) -> ReadHandle:
         """Read ``length`` bytes at each drive address in ``offsets`` to the host address beside it, in one batch.
 
         Offsets, length and addresses are multiples of 4,096; the memory must stay alive until the handle is done.
