@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from nearkv import selectors
 from nearkv.selectors.base import exact_log_mass
+from nearkv.selectors.clusters import k_means
 from nearkv.selectors.mass import choose, group_share, measure
 
 SCALE = 0.125
@@ -81,6 +82,34 @@ def test_the_oracle_is_the_best_of_all(seed):
         assert share.shape == (2, 2)
         assert (share > 0).all()
         assert (share <= mass["oracle"] + 1e-6).all(), name
+
+
+def test_shadowkv_is_exact_for_the_block_its_mean_describes_worst():
+    queries, keys = stream(29, spread=0.1)
+    keys[5 * 32 : 6 * 32 : 2] *= -1
+    exact = exact_log_mass(queries, keys, SCALE)
+    off = np.abs(selectors.create("shadowkv", keys).estimate(queries, SCALE) - exact)
+    assert off[:, 5].max() < 1e-4
+    assert np.abs(selectors.create("mean_key", keys).estimate(queries, SCALE) - exact)[:, 5].max() > 1
+
+
+def test_clusters_of_well_separated_means_are_found():
+    rng = np.random.default_rng(31)
+    centres = 10 * rng.normal(size=(3, 16)).astype(np.float32)
+    points = centres.repeat(20, axis=0) + 0.1 * rng.normal(size=(60, 16)).astype(np.float32)
+    centroids, label = k_means(points, 3)
+    assert [len(set(label[i : i + 20])) for i in (0, 20, 40)] == [1, 1, 1]
+    np.testing.assert_allclose(np.sort(centroids, axis=0), np.sort(centres, axis=0), atol=0.2)
+
+
+def test_the_hierarchical_index_follows_the_mean_key_in_the_clusters_it_opens():
+    queries, keys = stream(37, blocks=36)
+    fine = selectors.create("mean_key", keys).estimate(queries, SCALE)
+    coarse = selectors.create("hierarchical", keys).estimate(queries, SCALE)
+    same = np.isclose(fine, coarse, atol=1e-5)
+    assert 0.2 < same.mean() < 0.95
+    assert same[np.arange(len(queries)), fine.argmax(axis=1)].all()
+    assert selectors.create("hierarchical", keys).nbytes < selectors.create("mean_key", keys).nbytes
 
 
 def test_mass_agrees_with_attention_computed_token_by_token():

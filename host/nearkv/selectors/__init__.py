@@ -1,6 +1,16 @@
 """Ways to find the blocks that matter to a query, one per file, and a fair measure of how well they do."""
 
-from nearkv.selectors import mean_key, mean_variance, oracle, quantised, quest, recent
+from nearkv.selectors import (
+    hierarchical,
+    infllm,
+    mean_key,
+    mean_variance,
+    oracle,
+    quantised,
+    quest,
+    recent,
+    shadowkv,
+)
 from nearkv.selectors.base import Selector, create, names, register
 from nearkv.selectors.mass import COMPARED, measure
 
@@ -8,6 +18,8 @@ __all__ = [
     "COMPARED",
     "Selector",
     "create",
+    "hierarchical",
+    "infllm",
     "mean_key",
     "mean_variance",
     "measure",
@@ -17,4 +29,5 @@ __all__ = [
     "quest",
     "recent",
     "register",
+    "shadowkv",
 ]
