@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 def check_request(request: ScoreRequest, capabilities: Capabilities) -> None:
     """Raise DeviceError where ``request`` is not one that a device of these capabilities can run."""
-    group, width = request.q.shape
+    group, width = request.q.shape if request.q.ndim == 2 else (0, 0)
     if request.q.dtype != np.int8 or width not in capabilities.row_widths or not 1 <= group <= capabilities.max_group:
         raise DeviceError(
             f"queries must be int8 [1..{capabilities.max_group}, D] with D in {capabilities.row_widths}, not "
@@ -36,6 +36,8 @@ def check_request(request: ScoreRequest, capabilities: Capabilities) -> None:
         raise DeviceError(f"{capabilities.name} scores {capabilities.bits} bits per value, not {request.bits}")
     if request.mode is Mode.TOPK and not 1 <= request.k <= capabilities.max_top_k:
         raise DeviceError(f"k must lie in 1..{capabilities.max_top_k}, not {request.k}")
+    if any(not len(run.c) == len(run.r) == len(run.b) == group for run in request.runs):
+        raise DeviceError(f"c, r and b of every run must be [{group}], one value per query head")
 
 
 def cut(request: ScoreRequest, slab_bytes: int, drive_bytes: int) -> list[Piece]:

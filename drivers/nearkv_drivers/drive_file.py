@@ -216,9 +216,8 @@ class DriveFile:
             self._check_open()
             end = (last + 1) * GROWTH_STEP
             error = self._allocate(first * GROWTH_STEP, end)
-            if error == 0:
-                self._allocated.update(range(first, last + 1))
-            elif error in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # a whole step does not fit, but this may
+            whole_steps = error == 0
+            if error in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # a whole step does not fit, but this may
                 end = offset + size
                 error = self._allocate(offset, end)
             if error == errno.EFBIG:
@@ -230,6 +229,8 @@ class DriveFile:
                 raise transfer_error(self.path, error, offset + SUPERBLOCK_BYTES)
             if end > self.length:
                 self._write_superblock(replace(self._superblock, length=end))
+            if whole_steps:  # last, as other threads read it without the lock
+                self._allocated.update(range(first, last + 1))
 
     def _allocate(self, start: int, end: int) -> int:
         """Give drive addresses ``start`` .. ``end`` room on the disk; returns 0 or an errno."""

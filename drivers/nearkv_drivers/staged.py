@@ -27,6 +27,7 @@ from nearkv_drivers.device import (
     Telemetry,
 )
 from nearkv_drivers.drive_file import DriveFile
+from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.kernel import Kernel, KernelHandle, Reduction
 from nearkv_drivers.staging import DeviceMemory
 from nearkv_drivers.windows import WindowedRun, collect, start_kernel
@@ -68,7 +69,7 @@ class StagedDevice:
     """Device over ``drive``, device DRAM and ``kernel``; owns all three and closes them.
 
     ``memory`` is the device DRAM as the drive's reads reach it (aligned; a mapped P2P buffer on a card) and ``base``
-    the kernel's address of its first byte.
+    the kernel's address of its first byte; ``frames`` is how it is divided.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class StagedDevice:
         memory: npt.NDArray[np.uint8],
         kernel: Kernel,
         reduction: Reduction,
+        frames: FrameTable,
         *,
         base: int = 0,
     ) -> None:
@@ -87,7 +89,7 @@ class StagedDevice:
         self._drive = drive
         self._kernel = kernel
         self._counters = Counters()
-        self._memory = DeviceMemory(drive, memory, base)
+        self._memory = DeviceMemory(drive, memory, frames, base)
         self._windowed = WindowedRun(self._memory, kernel, reduction, self._counters)
         self._stager = ThreadPoolExecutor(1, thread_name_prefix="nearkv-stager")
         self._closing = threading.Lock()

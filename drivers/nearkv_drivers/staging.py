@@ -45,10 +45,10 @@ class DeviceMemory:
     ``base`` is the device's own address of the memory's first byte.
     """
 
-    def __init__(self, drive: DriveFile, memory: npt.NDArray[np.uint8], base: int = 0) -> None:
+    def __init__(self, drive: DriveFile, memory: npt.NDArray[np.uint8], table: FrameTable, base: int = 0) -> None:
         self.memory = memory
         self.base = base
-        self.table = FrameTable(memory.size)
+        self.table = table
         self.lock = threading.RLock()
         self._drive = drive
         self._host_address = address_of(memory)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import FaultyEngine
 
 from nearkv_drivers.device import StorageError
 from nearkv_drivers.drive_file import DriveFile
-from nearkv_drivers.io_engine import default_engine
 from nearkv_drivers.memory import address_of, aligned_buffer
 from nearkv_drivers.superblock import SUPERBLOCK_BYTES, Superblock
 
@@ -36,28 +36,6 @@ def kept_file(path: Path, pages: int = 3) -> Path:
         for page in range(pages):
             write_page(drive, page)
     return path
-
-
-class FaultyEngine:
-    """The pool engine, but batches that ``fails`` picks report a failure after their transfers."""
-
-    def __init__(self, fails, failure):
-        self._engine = default_engine()
-        self._fails = fails
-        self._failure = failure
-
-    def submit(self, fd, write, offsets, addresses, lengths):
-        batch = self._engine.submit(fd, write, offsets, addresses, lengths)
-        failure = (self._failure, int(offsets[0])) if self._fails(write, offsets) else None
-
-        class Faulty:
-            def wait(self):
-                return batch.wait() or failure
-
-            def done(self):
-                return batch.done()
-
-        return Faulty()
 
 
 # --- paths -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -78,7 +78,6 @@ def test_long_transfers_and_a_length_for_each(tmp_path, rng):
 def test_many_handles_from_many_threads(tmp_path, rng):
     with DriveFile(tmp_path / "drive") as drive:
         blocks = [pages(rng, 4) for _ in range(8)]
-        wrong = []
 
         def work(i: int) -> None:
             handles = []
@@ -87,15 +86,10 @@ def test_many_handles_from_many_threads(tmp_path, rng):
             for handle in handles:
                 handle.wait()
             for repeat in range(20):
-                if not np.array_equal(read_back(drive, (repeat * 8 + i) * 4 * PAGE, 4 * PAGE), blocks[i]):
-                    wrong.append((i, repeat))
+                np.testing.assert_array_equal(read_back(drive, (repeat * 8 + i) * 4 * PAGE, 4 * PAGE), blocks[i])
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
 
 
 def test_close_waits_and_a_dropped_handle_keeps_its_data_alive(tmp_path, rng):
