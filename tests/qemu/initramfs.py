@@ -16,6 +16,7 @@ export PATH=/bin:/opt/native
 mount -t devtmpfs none /dev
 mount -t proc none /proc
 mount -t sysfs none /sys
+printf 'root:x:0:0::/:/bin/sh\\nnobody:x:65534:65534::/:/bin/sh\\n' > /etc/passwd
 for module in /modules/*.ko; do insmod $module; done
 until port=$(ls /dev/vport*p1 2> /dev/null); do usleep 1000; done
 exec 3<> $port
@@ -76,7 +77,7 @@ def build(packages: Path, suites: list[str], files: dict[str, bytes]) -> Path:
         return image
     tree = packages / "tree"
     shutil.rmtree(tree, ignore_errors=True)
-    for folder in ("bin", "dev", "proc", "sys", "tmp", "mnt", "modules", "opt"):
+    for folder in ("bin", "dev", "proc", "sys", "tmp", "mnt", "etc", "modules", "opt"):
         (tree / folder).mkdir(parents=True)
     native = packages / "native"
     busybox = find(native, "bin/busybox")

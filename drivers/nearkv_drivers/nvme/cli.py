@@ -60,7 +60,7 @@ class NvmeCli:
     def __init__(self, run: Runner = run_here, executable: str = "nvme"):
         """``run`` executes commands where the drives are (this machine unless a test says otherwise)."""
         self._run = run
-        self._executable = executable
+        self.executable = executable
 
     def version(self) -> str:
         """nvme-cli's version, such as ``2.3``."""
@@ -149,7 +149,7 @@ class NvmeCli:
             except ValueError as error:
                 raise NvmeError(str(error)) from None
         try:
-            done = self._run([self._executable, *arguments])
+            done = self._run([self.executable, *arguments])
         except FileNotFoundError:
             raise NvmeNotFoundError(NOT_INSTALLED) from None
         if done.returncode == COMMAND_NOT_FOUND:
