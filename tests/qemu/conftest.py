@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from nearkv.contract import encode_segment
 from nearkv_drivers.wire import Segment
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from nearkv.contract import block_crc
 from nearkv_drivers.nvme import NvmeCli, NvmeError, NvmeNotFoundError, NvmePermissionError, page, parse
 from nearkv_drivers.wire import Segment
@@ -79,14 +80,16 @@ def test_error_and_firmware_logs(nvme: NvmeCli, device: str) -> None:
 
 
 def test_a_missing_drive_is_named(nvme: NvmeCli) -> None:
-    with pytest.raises(NvmeNotFoundError, match="/dev/nvme7.*nvme list"):
+    with pytest.raises(NvmeNotFoundError, match=r"/dev/nvme7.*nvme list"):
         nvme.smart_log("/dev/nvme7")
 
 
 def test_without_root_the_remedy_is_named(nvme: NvmeCli, guest: Guest) -> None:
     unprivileged = NvmeCli(lambda command: guest.run(["su", "nobody", "-c", " ".join(command)]), nvme.executable)
-    with pytest.raises(NvmePermissionError, match="/dev/nvme0 .*need root"):
+    with pytest.raises(NvmePermissionError, match=r"/dev/nvme0 .*need root"):
         unprivileged.smart_log("/dev/nvme0")
+    with pytest.raises(NvmePermissionError, match="nvme0, nvme1 may not be opened"):
+        unprivileged.list_namespaces()
 
 
 def test_a_missing_tool_is_named(guest: Guest) -> None:
@@ -110,7 +113,9 @@ def test_a_store_file_survives_on_a_file_system(
     with pytest.raises(NvmeError, match="mounted on /mnt"):
         cli("native").format("/dev/nvme0n1", 4096, confirm="/dev/nvme0n1")
     # Unmounting and dropping the caches makes the second reading come from the drive.
-    again = "umount /mnt && echo 3 > /proc/sys/vm/drop_caches && mount -t ext2 -o ro /dev/nvme0n1 /mnt && cat /mnt/store"
+    again = (
+        "umount /mnt && echo 3 > /proc/sys/vm/drop_caches && mount -t ext2 -o ro /dev/nvme0n1 /mnt && cat /mnt/store"
+    )
     read = guest.shell(again)
     assert read.returncode == 0, read.stderr
     assert read.stdout == store

@@ -71,8 +71,16 @@ class NvmeCli:
             raise NvmeParseError(f"nvme version: no version in {' '.join(words)[:60]!r}") from None
 
     def list_namespaces(self) -> list[ListedNamespace]:
-        """Every namespace of every drive; empty where there is none."""
-        return parse.listing(self._call(["list", "-o", "json"], None).stdout)
+        """Every namespace of every drive; empty where there is none.
+
+        Without root nvme-cli succeeds and shows nothing (2.x) or blank lines (1.x): that is NvmePermissionError here.
+        """
+        found = parse.listing(self._call(["list", "-o", "json"], None).stdout)
+        if not found or not all(one.serial and one.size_bytes for one in found):
+            hidden = self._run(["ls", "/sys/class/nvme"]).stdout.decode(errors="replace").split()
+            if hidden and self._run(["id", "-u"]).stdout.strip() != b"0":
+                raise NvmePermissionError(f"nvme list: {', '.join(hidden)} may not be opened without root: use sudo")
+        return found
 
     def controller(self, device: str) -> Controller:
         """Identify the controller behind ``device`` (/dev/nvme0 or /dev/nvme0n1)."""
@@ -126,16 +134,22 @@ class NvmeCli:
         if confirm != lost:
             scope = "every namespace of " if lost != device else ""
             raise NvmeError(f"formatting {device} destroys all data on {scope}{lost}: pass confirm={lost!r} to go on")
-        self._refuse_mounted(lost)
+        self._refuse_used(lost)
         chosen = self.lba_format(device, sector_bytes)
         self._call(["format", device, f"--lbaf={chosen.index}", "--force"], device)
 
-    def _refuse_mounted(self, device: str) -> None:
+    def _refuse_used(self, device: str) -> None:
+        """Raise NvmeError where ``device`` holds a mounted file system or a part of a volume (LVM, RAID …)."""
         for line in self._run(["cat", "/proc/mounts"]).stdout.decode(errors="replace").splitlines():
             source, _, rest = line.partition(" ")
-            rest_of_name = source.removeprefix(device)
-            if source.startswith(device) and not rest_of_name[:1].isdigit():
+            if _part_of(source, device):
                 raise NvmeError(f"{source} is mounted on {rest.split()[0]}: unmount it before formatting {device}")
+        name = device.removeprefix("/dev/")
+        held = self._run(["sh", "-c", f"ls -d /sys/class/block/{name}*/holders/*"])
+        for line in held.stdout.decode(errors="replace").splitlines():
+            part, _, holder = line.removeprefix("/sys/class/block/").partition("/holders/")
+            if _part_of(f"/dev/{part}", device):
+                raise NvmeError(f"{part} is used by {holder}: release it before formatting {device}")
 
     def _json(self, command: str, device: str) -> Fields:
         source = f"nvme {command} {device}"
@@ -158,6 +172,11 @@ class NvmeCli:
         if message is not None:
             raise _failure(f"nvme {arguments[0]}", device, message)
         return done
+
+
+def _part_of(node: str, device: str) -> bool:
+    """Whether ``node`` is ``device``, a partition of it or (for a controller) a namespace of it."""
+    return node.startswith(device) and not node.removeprefix(device)[:1].isdigit()
 
 
 def _complaint(done: Completed) -> str | None:

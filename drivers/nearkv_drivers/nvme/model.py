@@ -21,12 +21,12 @@ WARNINGS = (
 )
 """Meaning of the critical warning's bits, lowest first."""
 
-CONTROLLER = re.compile(r"(nvme\d+)(?:c\d+)?(?:n(\d+))?(?:p\d+)?$")
+NODE = re.compile(r"/dev/(nvme\d+)(?:c\d+)?(?:n(\d+))?(?:p\d+)?")
 
 
 def controller_path(device: str) -> str:
     """``/dev/nvme0`` of ``/dev/nvme0n1`` or ``/dev/nvme0``. Raises ValueError for anything else."""
-    match = CONTROLLER.search(device)
+    match = NODE.fullmatch(device)
     if match is None:
         raise ValueError(f"{device} is no NVMe device; expected /dev/nvme0 or /dev/nvme0n1")
     return f"/dev/{match[1]}"
@@ -34,7 +34,7 @@ def controller_path(device: str) -> str:
 
 def namespace_id(device: str) -> int | None:
     """1 of ``/dev/nvme0n1``; None of ``/dev/nvme0``."""
-    match = CONTROLLER.search(device)
+    match = NODE.fullmatch(device)
     return int(match[2]) if match and match[2] else None
 
 
