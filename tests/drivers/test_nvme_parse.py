@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
+from nearkv_drivers.fields import Fields, OutputError
 from nearkv_drivers.nvme import (
-    Completed,
     NvmeCli,
     NvmeError,
     NvmeNotFoundError,
-    NvmeParseError,
     NvmePermissionError,
     parse,
 )
-from nearkv_drivers.nvme.fields import Fields
 from nearkv_drivers.nvme.model import controller_path, namespace_id
+from nearkv_drivers.tools import Completed
 
 CAPTURES = Path(__file__).parent / "nvme_captures"
 VERSIONS = ("1.12", "2.3", "2.13", "2.16")
@@ -165,14 +164,14 @@ def test_critical_warning_in_words(printed: object) -> None:
     ],
 )
 def test_senseless_values_are_named(value: object, message: str) -> None:
-    with pytest.raises(NvmeParseError, match=message):
+    with pytest.raises(OutputError, match=message):
         parse.smart_log(smart(data_units_written=value))
 
 
 def test_missing_fields_are_named() -> None:
     record = json.loads(captured("2.3")["smart-log"]["stdout"])
     del record["percent_used"]
-    with pytest.raises(NvmeParseError, match="smart-log /dev/nvme0: percent_used is missing"):
+    with pytest.raises(OutputError, match="smart-log /dev/nvme0: percent_used is missing"):
         parse.smart_log(Fields(record, "smart-log /dev/nvme0"))
 
 
@@ -213,7 +212,7 @@ def test_more_than_sixteen_formats_use_the_upper_index_bits() -> None:
     formats = [{"ms": 0, "ds": 9, "rp": 2}] * 20 + [{"ms": 0, "ds": 12, "rp": 0}]
     record = {"nsze": 8, "ncap": 8, "nuse": 8, "flbas": 4 | 1 << 5, "lbafs": formats}
     assert parse.namespace(Fields(record, "id-ns")).sector_bytes == 4096
-    with pytest.raises(NvmeParseError, match="format 21 is in use, but lbafs lists 21"):
+    with pytest.raises(OutputError, match="format 21 is in use, but lbafs lists 21"):
         parse.namespace(Fields(record | {"flbas": 5 | 1 << 5}, "id-ns"))
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearkv_drivers.nvme import NvmeParseError, page, parse
-from nearkv_drivers.nvme.fields import Fields, load
+from nearkv_drivers.fields import Fields, OutputError, load
+from nearkv_drivers.nvme import page, parse
 
 CAPTURES = {
     path.stem: json.loads(path.read_text()) for path in sorted((Path(__file__).parent / "nvme_captures").glob("*.json"))
@@ -50,10 +50,10 @@ def mutate(value: Any, data: st.DataObject) -> Any:
 
 
 def refusal(name: str, text: str | bytes, *, default: str) -> str:
-    """What the parser complains of, or ``default`` where it does not; anything but NvmeParseError fails the test."""
+    """What the parser complains of, or ``default`` where it does not; anything but OutputError fails the test."""
     try:
         PARSERS[name](text)
-    except NvmeParseError as error:
+    except OutputError as error:
         return str(error)
     return default
 
@@ -73,7 +73,7 @@ def test_any_text_is_read_or_refused_by_name(name: str, text: str | bytes) -> No
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(NvmeParseError, match="smart-log: not JSON"):
+    with pytest.raises(OutputError, match="smart-log: not JSON"):
         load("[" * 100_000, "smart-log")
 
 
@@ -93,5 +93,5 @@ def test_any_smart_page_reads_the_same_raw_and_printed(bytes_of_page: bytes) -> 
 def test_error_pages_hold_whole_entries(pages: list[bytes], rest: int) -> None:
     entries = parse.error_log(page.error_fields(b"".join(pages)))
     assert len(entries) == sum(any(one[:8]) for one in pages)
-    with pytest.raises(NvmeParseError, match="no whole entries"):
+    with pytest.raises(OutputError, match="no whole entries"):
         page.error_fields(b"".join(pages) + bytes(rest))

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nearkv_drivers.nvme import Completed
+from nearkv_drivers.tools import Completed
 
 MEMORY_MIB = 512
 ANSWER_SECONDS = 60.0

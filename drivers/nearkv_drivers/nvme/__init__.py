@@ -4,8 +4,8 @@
 confirmed by name. ``PynvmeDrive`` reads the same pages through pynvme where a lab uses it. How-to: docs/nvme.md.
 """
 
-from nearkv_drivers.nvme.cli import Completed, NvmeCli, Runner, run_here
-from nearkv_drivers.nvme.errors import NvmeError, NvmeNotFoundError, NvmeParseError, NvmePermissionError
+from nearkv_drivers.nvme.cli import NvmeCli
+from nearkv_drivers.nvme.errors import NvmeError, NvmeNotFoundError, NvmePermissionError
 from nearkv_drivers.nvme.model import (
     Controller,
     ErrorEntry,
@@ -19,7 +19,6 @@ from nearkv_drivers.nvme.model import (
 from nearkv_drivers.nvme.spdk import PynvmeDrive
 
 __all__ = [
-    "Completed",
     "Controller",
     "ErrorEntry",
     "FirmwareLog",
@@ -30,10 +29,7 @@ __all__ = [
     "NvmeCli",
     "NvmeError",
     "NvmeNotFoundError",
-    "NvmeParseError",
     "NvmePermissionError",
     "PynvmeDrive",
-    "Runner",
     "SmartLog",
-    "run_here",
 ]

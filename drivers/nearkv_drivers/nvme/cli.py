@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
+from nearkv_drivers.fields import Fields, OutputError, load
 from nearkv_drivers.nvme import parse
-from nearkv_drivers.nvme.errors import NvmeError, NvmeNotFoundError, NvmeParseError, NvmePermissionError
-from nearkv_drivers.nvme.fields import Fields, load
+from nearkv_drivers.nvme.errors import NvmeError, NvmeNotFoundError, NvmePermissionError
 from nearkv_drivers.nvme.model import (
     Controller,
     ErrorEntry,
@@ -22,6 +20,7 @@ from nearkv_drivers.nvme.model import (
     controller_path,
     namespace_id,
 )
+from nearkv_drivers.tools import Completed, Runner, run_here
 
 DENIED = ("permission denied", "operation not permitted", "eacces", "eperm")
 NOT_INSTALLED = "nvme-cli is not installed: apt install nvme-cli (or dnf install nvme-cli)"
@@ -30,30 +29,11 @@ COMMAND_NOT_FOUND = 127
 ABSENT = ("no such file or directory", "no such device")
 
 
-@dataclass(frozen=True)
-class Completed:
-    """What a command returned. ``stdout`` is bytes because log pages may be binary."""
-
-    returncode: int
-    stdout: bytes
-    stderr: str
-
-
-Runner = Callable[[Sequence[str]], Completed]
-"""Runs a command and waits; FileNotFoundError where the program does not exist."""
-
-
-def run_here(command: Sequence[str]) -> Completed:
-    """Run ``command`` on this machine."""
-    done = subprocess.run(list(command), capture_output=True, check=False)
-    return Completed(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
-
-
 class NvmeCli:
     """The administration commands that nearkv needs, for nvme-cli 1.x and 2.x.
 
     Every method raises NvmeNotFoundError where nvme-cli or the drive is missing, NvmePermissionError with the remedy
-    where the node may not be opened, NvmeParseError naming the field of an output that makes no sense, and NvmeError
+    where the node may not be opened, OutputError naming the field of an output that makes no sense, and NvmeError
     with the tool's own words for anything else.
     """
 
@@ -68,7 +48,7 @@ class NvmeCli:
         try:
             return words[words.index("version") + 1]
         except (ValueError, IndexError):
-            raise NvmeParseError(f"nvme version: no version in {' '.join(words)[:60]!r}") from None
+            raise OutputError(f"nvme version: no version in {' '.join(words)[:60]!r}") from None
 
     def list_namespaces(self) -> list[ListedNamespace]:
         """Every namespace of every drive; empty where there is none.
@@ -185,7 +165,7 @@ def _complaint(done: Completed) -> str | None:
     if output.startswith(b"{") and b'"error"' in output:
         try:
             value: Any = load(output, "nvme").get("error")
-        except NvmeParseError:
+        except OutputError:
             value = None
         if isinstance(value, str):
             return value

@@ -15,7 +15,3 @@ class NvmeNotFoundError(NvmeError):
 
 class NvmePermissionError(NvmeError):
     """The caller may not open the device node."""
-
-
-class NvmeParseError(NvmeError):
-    """A tool's output lacks a field or holds a value that makes no sense; the message names both."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nearkv_drivers.nvme.errors import NvmeParseError
-from nearkv_drivers.nvme.fields import Fields
+from nearkv_drivers.fields import Fields, OutputError
 
 SMART_PAGE, ERROR_PAGE = 2, 1
 """Log page identifiers."""
@@ -45,25 +44,25 @@ def _numbers(page: bytes, layout: dict[str, tuple[int, int]]) -> dict[str, Any]:
 
 def _sized(page: bytes, size: int, source: str) -> bytes:
     if len(page) < size:
-        raise NvmeParseError(f"{source}: {len(page)} bytes where the page has {size}")
+        raise OutputError(f"{source}: {len(page)} bytes where the page has {size}")
     return page
 
 
 def smart_fields(page: bytes) -> Fields:
-    """The SMART log page (512 bytes). Raises NvmeParseError for a short one."""
+    """The SMART log page (512 bytes). Raises OutputError for a short one."""
     return Fields(_numbers(_sized(page, SMART_BYTES, "SMART log page"), SMART), "SMART log page")
 
 
 def error_fields(page: bytes) -> Fields:
-    """The error log page, whole entries of 64 bytes. Raises NvmeParseError for a part of one."""
+    """The error log page, whole entries of 64 bytes. Raises OutputError for a part of one."""
     if len(page) % ERROR_ENTRY_BYTES:
-        raise NvmeParseError(f"error log page: {len(page)} bytes are no whole entries of {ERROR_ENTRY_BYTES}")
+        raise OutputError(f"error log page: {len(page)} bytes are no whole entries of {ERROR_ENTRY_BYTES}")
     entries = [page[at : at + ERROR_ENTRY_BYTES] for at in range(0, len(page), ERROR_ENTRY_BYTES)]
     return Fields({"errors": [_numbers(entry, ERROR) for entry in entries]}, "error log page")
 
 
 def controller_fields(page: bytes) -> Fields:
-    """The Identify Controller structure (4,096 bytes). Raises NvmeParseError for a short one."""
+    """The Identify Controller structure (4,096 bytes). Raises OutputError for a short one."""
     page = _sized(page, IDENTIFY_BYTES, "Identify Controller")
     text = {name: page[at : at + size].decode("ascii", errors="replace").strip(" \0")
             for name, (at, size) in CONTROLLER_TEXT.items()}  # fmt: skip

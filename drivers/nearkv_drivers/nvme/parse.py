@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nearkv_drivers.nvme.errors import NvmeParseError
-from nearkv_drivers.nvme.fields import Fields, load, to_integer
+from nearkv_drivers.fields import Fields, OutputError, load, to_integer
 from nearkv_drivers.nvme.model import (
     DATA_UNIT_BYTES,
     Controller,
@@ -33,7 +32,7 @@ def _celsius(kelvin: int | None) -> int | None:
 def listing(text: bytes | str) -> list[ListedNamespace]:
     """``nvme list -o json``: flat with DevicePath, or nested by subsystem and controller; sorted by path.
 
-    Nothing printed means that there is no drive. Raises NvmeParseError.
+    Nothing printed means that there is no drive. Raises OutputError.
     """
     found: dict[str, ListedNamespace] = {}
     _collect(Fields(load(text, "nvme list"), "nvme list"), {}, found)
@@ -61,7 +60,7 @@ def _path(record: Fields) -> str | None:
     if path is None and name is not None and to_integer(name) is None:
         path = name if name.startswith("/dev/") else f"/dev/{name}"
     if path is not None and namespace_id(path) is None:
-        raise NvmeParseError(f"{record.source}: {path!r} is no NVMe namespace such as /dev/nvme0n1")
+        raise OutputError(f"{record.source}: {path!r} is no NVMe namespace such as /dev/nvme0n1")
     return path
 
 
@@ -86,7 +85,7 @@ def _listed(path: str, record: Fields, known: dict[str, str]) -> ListedNamespace
 
 
 def controller(fields: Fields) -> Controller:
-    """Identify Controller from nvme-cli's field names. Raises NvmeParseError."""
+    """Identify Controller from nvme-cli's field names. Raises OutputError."""
     version = fields.integer("ver")
     transfer = fields.integer("mdts", limit=255)
     return Controller(
@@ -110,7 +109,7 @@ def controller(fields: Fields) -> Controller:
 
 
 def namespace(fields: Fields) -> Namespace:
-    """Identify Namespace from nvme-cli's field names. Raises NvmeParseError."""
+    """Identify Namespace from nvme-cli's field names. Raises OutputError."""
     records = fields.records("lbafs")
     formats = [_lba_format(index, record) for index, record in enumerate(records)]
     flbas = fields.integer("flbas", limit=255)
@@ -118,7 +117,7 @@ def namespace(fields: Fields) -> Namespace:
     if len(formats) > 16:
         index |= flbas >> 1 & 0x30
     if index >= len(formats):
-        raise NvmeParseError(f"{fields.source}: format {index} is in use, but lbafs lists {len(formats)}")
+        raise OutputError(f"{fields.source}: format {index} is in use, but lbafs lists {len(formats)}")
     return Namespace(
         size_blocks=fields.integer("nsze"),
         capacity_blocks=fields.integer("ncap"),
@@ -144,7 +143,7 @@ def _identifier(text: str | None) -> str | None:
 
 
 def smart_log(fields: Fields) -> SmartLog:
-    """The SMART log from nvme-cli's field names. Raises NvmeParseError."""
+    """The SMART log from nvme-cli's field names. Raises OutputError."""
     sensors = [fields.optional(f"temperature_sensor_{number}") for number in range(1, 9)]
     while sensors and not sensors[-1]:
         sensors.pop()
@@ -175,7 +174,7 @@ def smart_log(fields: Fields) -> SmartLog:
 
 
 def error_log(fields: Fields) -> list[ErrorEntry]:
-    """The error log's entries, newest first; slots that never held an error are left out. Raises NvmeParseError."""
+    """The error log's entries, newest first; slots that never held an error are left out. Raises OutputError."""
     entries = [_error_entry(record) for record in fields.records("errors")]
     return [entry for entry in entries if entry.error_count]
 
@@ -195,7 +194,7 @@ def _error_entry(record: Fields) -> ErrorEntry:
 
 
 def firmware_log(fields: Fields) -> FirmwareLog:
-    """The firmware log, which nvme-cli wraps in an object named after the device. Raises NvmeParseError."""
+    """The firmware log, which nvme-cli wraps in an object named after the device. Raises OutputError."""
     afi = fields.integer("Active Firmware Slot (afi)", "afi", limit=255)
     revisions = {int(match[1]): _revision(fields.text(name) or "") for name in fields.names()
                  if (match := SLOT.match(name))}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tolerant reading of one JSON object: nvme-cli changed types and nesting over the years, never the meaning."""
+"""Tolerant reading of the JSON that system tools print: their types and nesting change, the meaning does not."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from nearkv_drivers.nvme.errors import NvmeParseError
+from nearkv_drivers.device import DeviceError
 
 MAX_COUNTER = (1 << 128) - 1
-"""The widest counters of the specification are 128 bits."""
+"""The widest counters there are (NVMe's) have 128 bits."""
+
+
+class OutputError(DeviceError):
+    """A tool's output lacks a field or holds a value that makes no sense; the message names both."""
 
 
 def load(text: bytes | str, source: str) -> dict[str, Any]:
     """The JSON object in ``text``; nothing at all is an empty object, as tools print nothing where nothing is.
 
-    Raises NvmeParseError naming ``source`` for text that is no JSON object.
+    Raises OutputError naming ``source`` for text that is no JSON object.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
@@ -25,9 +29,9 @@ def load(text: bytes | str, source: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NvmeParseError(f"{source}: not JSON ({error}); it begins with {text.strip()[:60]!r}") from error
+        raise OutputError(f"{source}: not JSON ({error}); it begins with {text.strip()[:60]!r}") from error
     if not isinstance(value, dict):
-        raise NvmeParseError(f"{source}: a {type(value).__name__} where a JSON object was expected")
+        raise OutputError(f"{source}: a {type(value).__name__} where a JSON object was expected")
     return value
 
 
@@ -54,9 +58,9 @@ class Fields:
     """One JSON object and what it is, so that every complaint can name the field and where it was read."""
 
     def __init__(self, record: object, source: str):
-        """Raises NvmeParseError where ``record`` is no JSON object."""
+        """Raises OutputError where ``record`` is no JSON object."""
         if not isinstance(record, Mapping):
-            raise NvmeParseError(f"{source}: a {type(record).__name__} where a JSON object was expected")
+            raise OutputError(f"{source}: a {type(record).__name__} where a JSON object was expected")
         self._record = record
         self.source = source
 
@@ -75,15 +79,15 @@ class Fields:
             number = to_integer(self._record[name])
             if number is None or not 0 <= number <= limit:
                 shown = repr(self._record[name])[:60]
-                raise NvmeParseError(f"{self.source}: {name} is {shown}, not a whole number from 0 to {limit}")
+                raise OutputError(f"{self.source}: {name} is {shown}, not a whole number from 0 to {limit}")
             return number
         return None
 
     def integer(self, *names: str, limit: int = MAX_COUNTER) -> int:
-        """Like :meth:`optional`, for a field that every version prints. Raises NvmeParseError naming it."""
+        """Like :meth:`optional`, for a field that every version prints. Raises OutputError naming it."""
         number = self.optional(*names, limit=limit)
         if number is None:
-            raise NvmeParseError(f"{self.source}: {names[0]} is missing")
+            raise OutputError(f"{self.source}: {names[0]} is missing")
         return number
 
     def text(self, *names: str) -> str | None:
@@ -95,10 +99,10 @@ class Fields:
         return None
 
     def records(self, name: str) -> list[Fields]:
-        """The objects in the list ``name``; empty where it is missing. Raises NvmeParseError where it is no list."""
+        """The objects in the list ``name``; empty where it is missing. Raises OutputError where it is no list."""
         value = self._record.get(name)
         if value is None:
             return []
         if not isinstance(value, list):
-            raise NvmeParseError(f"{self.source}: {name} is a {type(value).__name__}, not a list")
+            raise OutputError(f"{self.source}: {name} is a {type(value).__name__}, not a list")
         return [Fields(item, f"{self.source} {name}[{index}]") for index, item in enumerate(value)]
