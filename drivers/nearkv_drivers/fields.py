@@ -98,11 +98,38 @@ class Fields:
                 return str(value).strip()
         return None
 
+    def holds_list(self, name: str) -> bool:
+        """Whether ``name`` is a list, for fields that are an object in some versions."""
+        return isinstance(self._record.get(name), list)
+
     def records(self, name: str) -> list[Fields]:
         """The objects in the list ``name``; empty where it is missing. Raises OutputError where it is no list."""
         value = self._record.get(name)
         if value is None:
             return []
+        if value == "":  # XRT writes empty lists as empty text
+            return []
         if not isinstance(value, list):
             raise OutputError(f"{self.source}: {name} is a {type(value).__name__}, not a list")
         return [Fields(item, f"{self.source} {name}[{index}]") for index, item in enumerate(value)]
+
+    def child(self, name: str) -> Fields:
+        """The object ``name``; an empty one where it is missing or empty text (as XRT writes empty objects)."""
+        value = self._record.get(name)
+        return Fields({} if value is None or value == "" else value, f"{self.source} {name}")
+
+    def flag(self, name: str) -> bool | None:
+        """``name`` as yes or no (also "true", "false", 1, 0); None where it is missing or says neither."""
+        value = self._record.get(name)
+        return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(str(value).lower())
+
+    def decimal(self, name: str) -> float | None:
+        """``name`` as a number that may have decimals; None where it is missing or text such as N/A."""
+        value = self._record.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            return None
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            return None
+        return number if math.isfinite(number) and number >= 0 else None
