@@ -121,7 +121,7 @@ def test_a_failing_tool_is_quoted() -> None:
     def run(command: Sequence[str]) -> Completed:
         return Completed(1, b"\nERROR: Specified device BDF '0000:66:00.1' not found\n", "")
 
-    with pytest.raises(CardError, match=r"examine -d 0000:66:00.1 .* wrote no report; it said: ERROR: Specified device"):
+    with pytest.raises(CardError, match=r"-d 0000:66:00.1 .* wrote no report; it said: ERROR: Specified device"):
         XrtTool(run, "/usr/bin/xbutil").card("66:00.1")
 
 

@@ -89,6 +89,7 @@ def unpack(suite: str, names: list[str]) -> None:
         for package in sorted(Path(scratch).glob("*.deb")):
             run(["dpkg-deb", "-x", str(package), str(root)], environment)
     stamp.write_text("\n".join(names))
+    shutil.rmtree(BUILD / "apt", ignore_errors=True)
     print(f"{suite}: unpacked {len(wanted)} packages into {root}")
 
 
