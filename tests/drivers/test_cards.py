@@ -270,7 +270,7 @@ def test_device_list(command: Any) -> None:
     shown = command("xbutil").invoke(cli.app, ["list"])
     assert shown.exit_code == 0, shown.output
     for part in ("0000:65:00.1", "xilinx_u2_gen3x4", "needs a warm reboot", "62 °C", "Gen3 x4", "/dev/nvme0n1",
-                 "NEARKV0002", "67.11 MB", "50 °C"):  # fmt: skip
+                 "NEARKV0002", "268.44 MB", "50 °C"):  # fmt: skip
         assert part in shown.output
 
 

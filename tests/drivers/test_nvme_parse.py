@@ -78,7 +78,7 @@ def test_identify_and_logs(version: str) -> None:
     assert controller.max_transfer_bytes == 512 << 10
     assert controller.capacity_bytes is None
     namespace = nvme.namespace("/dev/nvme0n1")
-    assert namespace.size_bytes == 64 << 20
+    assert namespace.size_bytes == 256 << 20
     assert [(one.data_bytes, one.metadata_bytes) for one in namespace.formats[3:5]] == [(512, 64), (4096, 0)]
     assert namespace.nguid is None
     smart = nvme.smart_log("/dev/nvme0")

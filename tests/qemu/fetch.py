@@ -98,7 +98,7 @@ def main(suites: list[str]) -> None:
     unpack(NATIVE, packages("unpack"))
     for suite in suites:
         unpack(suite, ["nvme-cli"])
-    if shutil.which("qemu-system-x86_64") is None:
+    if not all(map(shutil.which, ("qemu-system-x86_64", "mke2fs"))):
         run(["apt-get", "install", "-y", "--no-install-recommends", *packages("install")], dict(os.environ))
         print(f"installed {', '.join(packages('install'))}")
 

@@ -25,8 +25,8 @@ ANSWER_SECONDS = 60.0
 class Guest:
     """Boots ``kernel`` and ``initramfs`` with one emulated NVMe drive per image; use it as a context manager."""
 
-    def __init__(self, kernel: Path, initramfs: Path, drives: Sequence[tuple[str, Path]]):
-        """``drives`` are (serial number, raw image); the first becomes nvme0."""
+    def __init__(self, kernel: Path, initramfs: Path, drives: Sequence[tuple[str, Path]], disk: Path | None = None):
+        """``drives`` are (serial number, raw image), the first becomes nvme0; ``disk`` is a read-only /dev/vda."""
         self._folder = Path(tempfile.mkdtemp(prefix="nearkv"))
         self.console = self._folder / "console"
         self._command = [
@@ -36,6 +36,9 @@ class Guest:
             "-device", "virtio-serial", "-device", "virtserialport,chardev=agent",
             "-chardev", f"socket,id=agent,path={self._folder}/agent,server=on,wait=on",
         ]  # fmt: skip
+        if disk is not None:
+            self._command += ["-drive", f"file={disk},if=none,format=raw,id=disk,readonly=on"]
+            self._command += ["-device", "virtio-blk-pci,drive=disk"]
         for index, (serial, image) in enumerate(drives):
             self._command += ["-drive", f"file={image},if=none,format=raw,id=drive{index}"]
             self._command += ["-device", f"nvme,drive=drive{index},serial={serial}"]

@@ -7,8 +7,19 @@ import shutil
 import subprocess
 from pathlib import Path
 
-MODULES = ("virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "virtio_console")
-"""What the agent's channel needs, in the order of loading; drivers built into a kernel have no file and are skipped."""
+MODULES = (
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_console",
+    "virtio_blk",
+)
+"""What the agent's channel and the disk with Python need, in the order of loading.
+
+Drivers that are built into a kernel have no file and are skipped.
+"""
 
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -75,6 +86,8 @@ def build(packages: Path, suites: list[str], files: dict[str, bytes]) -> Path:
     image = packages / f"initramfs-{stamp.hexdigest()[:16]}.cpio"
     if image.exists():
         return image
+    for old in packages.glob("initramfs-*.cpio"):
+        old.unlink()
     tree = packages / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     for folder in ("bin", "dev", "proc", "sys", "tmp", "mnt", "etc", "modules", "opt"):

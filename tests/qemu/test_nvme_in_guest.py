@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nearkv.contract import block_crc
+from nearkv.contract import block_crc, score, top_k
 from nearkv_drivers.nvme import NvmeCli, NvmeError, NvmeNotFoundError, NvmePermissionError, page, parse
-from nearkv_drivers.wire import Segment
+from nearkv_drivers.wire import Query, Segment
 
-from .conftest import DRIVE_BYTES, SERIALS
+from . import python_disk
+from .conftest import DRIVE_BYTES, SERIALS, TOP_K
 from .guest import Guest
 
 pytestmark = pytest.mark.timeout(300)
@@ -128,6 +130,37 @@ def test_a_store_file_survives_on_a_file_system(
     assert after.bytes_written - before.bytes_written >= len(store) // 512_000 * 512_000
     assert after.bytes_read > before.bytes_read
     assert after.write_commands > before.write_commands
+
+
+def test_nearkvs_own_drive_file_works_on_the_drive(
+    guest: Guest, cli: Cli, segment: Segment, query: Query, images: list[Path]
+) -> None:
+    before = cli("native").smart_log("/dev/nvme0")
+    prepared = guest.shell(
+        "mkdir -p /python && mount -t ext2 -o ro /dev/vda /python && mount --bind /dev /python/dev"
+        " && mount --bind /proc /python/proc && mke2fs -b 4096 /dev/nvme0n1"
+        " && mount -t ext2 /dev/nvme0n1 /python/mnt && cp /request.npz /guest_store.py /python/mnt"
+    )
+    assert prepared.returncode == 0, prepared.stderr
+    done = guest.shell(
+        "export PYTHONPATH=/site PYTHONDONTWRITEBYTECODE=1; exec chroot /python "
+        f"{python_disk.interpreter()} /mnt/guest_store.py /mnt/kv.drive /mnt/request.npz"
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["direct_io"]
+    assert answer["same"]
+    assert answer["bad"] == []
+    expected = score(query, segment)
+    positions, priorities = top_k(expected, TOP_K)
+    assert answer["total"] == expected.total.tolist()
+    assert answer["positions"] == positions.tolist()
+    assert answer["priorities"] == priorities.tolist()
+    assert answer["drive_to_device"] >= segment.blocks.size
+    assert guest.shell("umount /python/mnt").returncode == 0
+    assert images[0].read_bytes().find(segment.blocks[0].tobytes()) > 0
+    after = cli("native").smart_log("/dev/nvme0")
+    assert after.bytes_written - before.bytes_written >= segment.blocks.size // 512_000 * 512_000
 
 
 def test_format_asks_for_confirmation_and_changes_the_sector_size(
