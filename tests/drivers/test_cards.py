@@ -85,6 +85,13 @@ def test_absent_sensors_are_absent_not_zero() -> None:
     assert not card.link.degraded
 
 
+@pytest.mark.parametrize("sensor", [{"temp_C": "41", "is_present": "false"}, {"temp_C": "0", "is_present": "true"}])
+def test_a_sensor_is_absent_by_either_sign(sensor: dict[str, str]) -> None:
+    altered = report("xbutil-2.12-card")
+    altered["devices"][0]["thermals"] = [{"location_id": "fpga0", "description": "FPGA"} | sensor]
+    assert parse.card(json.dumps(altered), "xbutil examine").fpga_celsius is None
+
+
 def test_a_hot_card_in_a_narrow_slot() -> None:
     card = tool("xrt-smi").card("0000:65:00.1")
     assert card.watts is None
