@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from nearkv_drivers.cards import CardError, P2p, XrtTool, cli, drives_beside, find_tool, parse, xrt
 from nearkv_drivers.fields import OutputError
+from nearkv_drivers.nvme import NvmeCli
 from nearkv_drivers.tools import Completed
 
 REPORTS = Path(__file__).parent / "card_reports"
@@ -304,8 +305,23 @@ def test_device_info_says_what_to_do(command: Any) -> None:
 
 def test_device_info_without_xrt_fails_with_the_remedy(command: Any) -> None:
     shown = command(None).invoke(cli.app, ["info", "65:00.1"])
-    assert shown.exit_code == 1
-    assert "source /opt/xilinx/xrt/setup.sh" in shown.output.replace("\n", " ")
+    assert isinstance(shown.exception, CardError)
+    assert "source /opt/xilinx/xrt/setup.sh" in str(shown.exception)
+
+
+def test_device_list_with_nothing_to_ask_fails(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = command(None)
+    monkeypatch.setattr(cli, "NvmeCli", without_nvme)
+    shown = runner.invoke(cli.app, ["list"])
+    assert isinstance(shown.exception, CardError)
+    assert "nvme-cli is not installed" in shown.output
+
+
+def without_nvme() -> NvmeCli:
+    def run(arguments: Sequence[str]) -> Completed:
+        raise FileNotFoundError(arguments[0])
+
+    return NvmeCli(run)
 
 
 def test_device_watch_takes_as_many_readings_as_asked(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,7 @@
-"""``nearkv device``: list, info and watch. Mount ``app`` under the name device."""
+"""``nearkv device``: list, info and watch. Mount ``app`` under the name device.
+
+Commands raise DeviceError for whatever runs them to print; what is merely missing is said on standard error.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from nearkv_drivers.cards import tables
-from nearkv_drivers.cards.model import Card
+from nearkv_drivers.cards.model import Card, CardError
 from nearkv_drivers.cards.topology import drives_beside
 from nearkv_drivers.cards.xrt import XrtTool
 from nearkv_drivers.device import DeviceError
@@ -77,7 +80,7 @@ def list_devices() -> None:
     for table in shown:
         Console().print(table if table.row_count else f"No {str(table.title).removeprefix('NVMe ').lower()} found.")
     if not shown:
-        raise typer.Exit(1)
+        raise CardError("neither cards nor drives can be listed: see above")
 
 
 def _report(tool: XrtTool, address: str) -> Group:
@@ -101,11 +104,7 @@ def _report(tool: XrtTool, address: str) -> Group:
 @app.command()
 def info(address: Address) -> None:
     """Show everything of one card, and what to do about what is wrong."""
-    try:
-        Console().print(_report(XrtTool(), address))
-    except DeviceError as error:
-        _say(error)
-        raise typer.Exit(1) from None
+    Console().print(_report(XrtTool(), address))
 
 
 @app.command()
@@ -115,14 +114,11 @@ def watch(
     count: Annotated[int, typer.Option(min=0, help="Readings before it ends; 0: until interrupted")] = 0,
 ) -> None:
     """Refresh one card's temperatures, power and drive until Ctrl-C."""
+    tool, taken = XrtTool(), 0
     try:
-        tool, taken = XrtTool(), 0
         with Live(_report(tool, address), console=Console(), auto_refresh=False) as live:
             while count == 0 or (taken := taken + 1) < count:
                 time.sleep(interval)
                 live.update(_report(tool, address), refresh=True)
     except KeyboardInterrupt:
         return
-    except DeviceError as error:
-        _say(error)
-        raise typer.Exit(1) from None
