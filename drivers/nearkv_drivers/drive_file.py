@@ -96,6 +96,10 @@ class DriveFile:
         """Drive bytes that the file holds now."""
         return self._superblock.length
 
+    def fileno(self) -> int:
+        """The file descriptor; drive address 0 is file offset ``SUPERBLOCK_BYTES``."""
+        return self._fd
+
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> DriveTransfer:
         """Write ``data`` (uint8, 1-d, contiguous) at drive address ``offset``; offset and size are multiples of 4,096.
 

@@ -1,0 +1,140 @@
+"""Replay a trace through a policy: a pool of block numbers instead of blocks, the same rules as the real one.
+
+Sink and recent blocks have slots of their own; what is measured is the pool behind them. A block that leaves the
+recent window, and a block that was fetched, may enter the pool, and the policy's lowest values leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.policy import Policy, UsesPlacement, UsesRanking, create, names
+from nearkv.trace.belady import Belady
+from nearkv.trace.format import Trace, TraceError
+
+Blocks = npt.NDArray[np.int32]
+COLD_STEPS = 16
+"""Steps at the start over which cold misses are counted."""
+
+
+@dataclass
+class Replay:
+    """What one policy did with one trace. A hit is a selected block found in the pool; sink and recent do not count."""
+
+    policy: str
+    pool_blocks: int
+    needed: int = 0
+    hits: int = 0
+    promotions: int = 0
+    demotions: int = 0
+    kv_block_bytes: int = 0
+    misses_by_step: list[int] = field(default_factory=list)
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per selected block."""
+        return self.hits / self.needed
+
+    @property
+    def bytes_from_drive(self) -> int:
+        """Bytes of the blocks that had to be fetched."""
+        return (self.needed - self.hits) * self.kv_block_bytes
+
+    @property
+    def cold_misses(self) -> int:
+        """Misses of the first 16 steps."""
+        return sum(self.misses_by_step[:COLD_STEPS])
+
+
+def capacity(trace: Trace, dram_fraction: float) -> int:
+    """Pool blocks per stream when ``dram_fraction`` of the context's KV at the first step may stay in DRAM.
+
+    Sink and recent blocks are part of that fraction. Raises TraceError if nothing is left for the pool, or if the
+    pool would be larger than the rankings that the trace holds can rank.
+    """
+    blocks = -(-int(trace.tokens[0]) // trace.info.block_tokens)
+    pool = int(blocks * dram_fraction) - trace.always
+    if not 0 < dram_fraction <= 1 or pool < 1:
+        least = (trace.always + 1) / blocks
+        raise TraceError(f"a DRAM fraction of {dram_fraction:g} leaves no pool; this trace needs {least:.3f} to 1")
+    return pool
+
+
+def replay(
+    trace: Trace, policy: Policy, pool: int | npt.NDArray[np.int64], *, name: str = "", start: Blocks | None = None
+) -> Replay:
+    """Run ``policy`` over ``trace`` with ``pool`` blocks per stream, or an array [L, S] of them.
+
+    ``start`` [L · S, m] is what the pool holds before the first step (-1 padded, most valuable first; at most each
+    stream's pool is taken); by default the newest blocks.
+    """
+    rows = trace.info.layers * trace.info.streams
+    quota = np.broadcast_to(np.asarray(pool, np.int64), (trace.info.layers, trace.info.streams)).reshape(rows)
+    resident = newest_blocks(trace, int(quota.max())) if start is None else start
+    resident = np.where(np.arange(resident.shape[1]) < quota[:, None], resident, -1).astype(np.int32)
+    result = Replay(name, int(quota.sum()), kv_block_bytes=trace.info.kv_block_bytes)
+    ranked = trace.ranked.reshape(len(trace.tokens), rows, -1)
+    priority = trace.priority.reshape(ranked.shape)
+    selected = trace.always + trace.info.selected_blocks
+    count = -(-trace.tokens.astype(np.int64) // trace.info.block_tokens)
+    for t in range(len(ranked)):
+        if t and count[t] > count[t - 1]:
+            left = np.full((rows, 1), count[t] - 1 - trace.info.recent_blocks, np.int32)
+            resident = _keep(policy, np.hstack([resident, left]), quota, result)
+        chosen = ranked[t, :, trace.always : selected]
+        missed = np.where(_contains(resident, chosen), -1, chosen)
+        result.needed += int((chosen >= 0).sum())
+        result.hits += int((chosen >= 0).sum() - (missed >= 0).sum())
+        result.misses_by_step.append(int((missed >= 0).sum()))
+        if isinstance(policy, UsesRanking):
+            policy.rank(0, ranked[t], priority[t])
+        policy.observe(0, ranked[t, :, :selected], priority[t, :, :selected])
+        kept = _keep(policy, np.hstack([resident, missed]), quota, result)
+        result.promotions += int((_contains(kept, missed) & (missed >= 0)).sum())
+        resident = kept
+    return result
+
+
+def replay_all(
+    trace: Trace, dram_fraction: float, policies: Sequence[str] = (), start: Blocks | None = None
+) -> dict[str, Replay]:
+    """Replay by name, all policies by default, and ``belady`` last."""
+    pool = capacity(trace, dram_fraction)
+    results = {name: replay(trace, create(name), pool, name=name, start=start) for name in policies or names()}
+    results["belady"] = replay(trace, Belady(trace), pool, name="belady", start=start)
+    return results
+
+
+def newest_blocks(trace: Trace, count: int) -> Blocks:
+    """What recency placement leaves in the pool after the prompt: int32 [L · S, count], newest first."""
+    first = -(-int(trace.tokens[0]) // trace.info.block_tokens)
+    newest = np.arange(first - 1 - trace.info.recent_blocks, trace.info.sink_blocks - 1, -1, dtype=np.int32)
+    row = np.full(count, -1, np.int32)
+    row[: len(newest[:count])] = newest[:count]
+    return np.tile(row, (trace.info.layers * trace.info.streams, 1))
+
+
+def _keep(policy: Policy, candidates: Blocks, quota: npt.NDArray[np.int64], result: Replay) -> Blocks:
+    """The candidates [N, m] of highest value, at most ``quota`` [N] each; counts residents that leave."""
+    value = np.where(candidates >= 0, policy.values(0, candidates), np.iinfo(np.int64).min)
+    order = np.lexsort((candidates, -np.maximum(value, -(2**62))), axis=1)
+    ranked = np.take_along_axis(candidates, order, axis=1)[:, : int(quota.max())]
+    kept = np.where(np.arange(ranked.shape[1]) < quota[:, None], ranked, -1)
+    if isinstance(policy, UsesPlacement):
+        policy.placed(0, kept)
+    before = candidates[:, : kept.shape[1]]
+    result.demotions += int(((before >= 0) & ~_contains(kept, before)).sum())
+    return kept
+
+
+def _contains(pool: Blocks, blocks: Blocks) -> npt.NDArray[np.bool_]:
+    """Which of ``blocks`` [N, m] are in ``pool`` [N, c], row by row."""
+    width = int(max(pool.max(initial=0), blocks.max(initial=0))) + 2
+    member = np.zeros((len(pool), width), bool)
+    np.put_along_axis(member, pool + 1, True, axis=1)
+    member[:, 0] = False
+    return np.take_along_axis(member, blocks + 1, axis=1)
