@@ -61,7 +61,7 @@ class DeviceMemory:
         frame = self.table.get(slab)
         if frame is None or frame.valid & pages != pages:
             return None
-        self.table.touch(slab)
+        self.table.touch(slab, frame)
         return frame
 
     def device_address(self, slab: int, at: int) -> int:
@@ -96,7 +96,7 @@ class DeviceMemory:
     def wrote(self, first: int, data: npt.NDArray[np.uint8], score_blocks: bool, handle: ReadHandle) -> int:
         """Take note of a write of ``data`` at drive address ``first``; returns the bytes written through.
 
-        Score blocks are copied into their frames while any can be had; other data only ends what was valid there.
+        Score blocks are copied into their frames while any is free; other data only ends what was valid there.
         """
         end = first + data.size
         through = 0
@@ -104,11 +104,10 @@ class DeviceMemory:
             while self._writes and self._writes[0].handle.done():
                 self._writes.popleft()
             self._writes.append(_Write(first, end, handle))
-            protected = self._protected() if score_blocks else frozenset()
             for slab, low, high in self.table.overlapping(first, end):
                 base = slab * self.table.slab_bytes
                 own = low < base + self.table.slab_bytes
-                frame = self.table.acquire(slab, protected) if score_blocks and own else self.table.get(slab)
+                frame = self.table.admit(slab) if score_blocks and own else self.table.get(slab)
                 if frame is None:
                     continue
                 pages = page_mask(low - base, high - base)

@@ -10,8 +10,10 @@ namespace {
 // Largest system call: long transfers are cut here so that several are in flight. Drives and P2P
 // both need about 1 MiB per request for their full rate.
 constexpr std::int64_t kLongPiece = 1 << 20;
-// Neighbouring transfers are joined up to this much; more would leave other threads without work.
+// Neighbouring transfers are joined up to this much, and up to a long piece in batches that keep
+// all threads busy even so.
 constexpr std::int64_t kJoinedPiece = 256 << 10;
+constexpr std::int64_t kBusyPieces = 16;
 constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX on Linux
 // A count that is not a multiple of this ended inside a drive block: the file ends there, and
 // O_DIRECT could not continue from it.
@@ -21,22 +23,26 @@ constexpr std::int64_t kSector = 512;
 
 Batch::Batch(int fd, Direction direction, const std::vector<Transfer>& transfers)
     : fd_(fd), direction_(direction) {
+  std::int64_t total = 0;
+  for (const Transfer& transfer : transfers) total += transfer.length;
+  const std::int64_t joined = std::clamp(total / kBusyPieces, kJoinedPiece, kLongPiece);
   vectors_.reserve(transfers.size());
   pieces_.reserve(transfers.size());
   for (const Transfer& transfer : transfers) {
     for (std::int64_t at = 0; at < transfer.length; at += kLongPiece) {
       append(transfer.offset + at, transfer.address + static_cast<std::uint64_t>(at),
-             std::min(kLongPiece, transfer.length - at));
+             std::min(kLongPiece, transfer.length - at), joined);
     }
   }
   remaining_.store(static_cast<int>(pieces_.size()), std::memory_order_release);
 }
 
-void Batch::append(std::int64_t offset, std::uint64_t address, std::int64_t length) {
+void Batch::append(std::int64_t offset, std::uint64_t address, std::int64_t length,
+                   std::int64_t joined) {
   auto* base = reinterpret_cast<char*>(address);
   if (!pieces_.empty()) {
     Piece& last = pieces_.back();
-    if (last.offset + last.bytes == offset && last.bytes + length <= kJoinedPiece) {
+    if (last.offset + last.bytes == offset && last.bytes + length <= joined) {
       iovec& tail = vectors_.back();
       if (static_cast<char*>(tail.iov_base) + tail.iov_len == base) {
         tail.iov_len += static_cast<std::size_t>(length);
