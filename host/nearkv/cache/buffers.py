@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
-
 import numpy as np
 import numpy.typing as npt
 import torch
+from nearkv_drivers import address_of
 from nearkv_drivers.device import ALIGNMENT
 from nearkv_drivers.wire import BLOCK_TOKENS
 
@@ -14,13 +13,14 @@ from nearkv.cache.geometry import Geometry
 
 
 def aligned_bytes(nbytes: int, *, pinned: bool = False) -> npt.NDArray[np.uint8]:
-    """Zeroed uint8 [nbytes] at a 4 KiB boundary; ``pinned`` memory is page-locked for CUDA copies."""
-    if pinned:
-        raw = torch.zeros(nbytes + ALIGNMENT, dtype=torch.uint8, pin_memory=True).numpy()
-        skip = -raw.ctypes.data % ALIGNMENT
-        return raw[skip : skip + nbytes]
-    # Anonymous mappings are page-aligned and cost memory only once touched.
-    return np.frombuffer(mmap.mmap(-1, max(nbytes, 1)), np.uint8)[:nbytes]
+    """Zeroed uint8 [nbytes] at a 4 KiB boundary; ``pinned`` memory is page-locked for CUDA copies.
+
+    Memory that is not pinned costs nothing until it is touched.
+    """
+    size = nbytes + ALIGNMENT
+    raw = torch.zeros(size, dtype=torch.uint8, pin_memory=True).numpy() if pinned else np.zeros(size, np.uint8)
+    skip = -address_of(raw) % ALIGNMENT
+    return raw[skip : skip + nbytes]
 
 
 class BlockBuffer:
@@ -82,7 +82,7 @@ def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tenso
 
 def block_addresses(blocks: npt.NDArray[np.uint8], index: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """Host addresses of the blocks at flat ``index`` of a contiguous uint8 [..., block bytes] array."""
-    return (blocks.ctypes.data + index * blocks.shape[-1]).astype(np.uint64)
+    return (address_of(blocks) + index * blocks.shape[-1]).astype(np.uint64)
 
 
 def aligned_blocks(pairs: torch.Tensor, geometry: Geometry) -> npt.NDArray[np.uint8]:

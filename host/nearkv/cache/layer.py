@@ -160,7 +160,7 @@ class TieredLayer(CacheLayerMixin):
         buffer = runtime.gather(g, blocks + runtime.config.recent_blocks + 1, self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
-            self._fetch(plan, buffer.bytes)
+            self._fetch(plan, buffer)
         with stats.timed("gather"):
             hit_streams, hit_positions = plan.hits
             buffer.bytes[hit_streams, hit_positions] = self.pool.memory[
@@ -195,7 +195,7 @@ class TieredLayer(CacheLayerMixin):
         units = torch.stack(parts) * (math.log2(math.e) * 256)
         return units.round().clamp(LOG_MASS_MIN, LOG_MASS_MAX).to(torch.int32).cpu().numpy()
 
-    def _fetch(self, plan: Plan, buffer: npt.NDArray[np.uint8]) -> None:
+    def _fetch(self, plan: Plan, buffer: BlockBuffer) -> None:
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
@@ -204,10 +204,8 @@ class TieredLayer(CacheLayerMixin):
         if not len(streams):
             return
         blocks = plan.selected[streams, positions].astype(np.int64)
-        flat = streams * buffer.shape[1] + positions
-        addresses = (buffer.ctypes.data + flat * buffer.shape[2]).astype(np.uint64)
-        self.store.read(streams, blocks, addresses).wait()
-        self.store.verify(streams, blocks, buffer[streams, positions])
+        self.store.read(streams, blocks, buffer.addresses(streams, positions)).wait()
+        self.store.verify(streams, blocks, buffer.bytes[streams, positions])
 
     def _attention_input(
         self, buffer: BlockBuffer, selected: npt.NDArray[np.int32]

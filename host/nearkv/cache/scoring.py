@@ -40,16 +40,17 @@ def score_layer(
     results: list[ScoreResult | None] = [None] * len(store.streams)
     if not len(asked):
         return results
-    encoded = native.encode_queries(queries[asked], [store.streams[s].segments for s in asked], scale)
+    centres, scales = store.scaling(asked)
+    q, c, r, b = native.encode_queries(queries[asked], centres, scales, scale)
     requests = []
-    for query, stream in zip(encoded, asked.tolist(), strict=True):
+    for at, stream in enumerate(asked.tolist()):
         runs = [
-            Run(offset, count, query.c[segment], query.r[segment], query.b[segment])
+            Run(offset, count, c[at, segment], r[at, segment], b[at, segment])
             for offset, count, segment in runs_of(store.streams[stream], int(candidates[stream]))
         ]
         requests.append(
             ScoreRequest(
-                runs, query.q, store.geometry.bits, Mode.TOPK, int(wanted[stream]), initial_total=tail_mass[stream]
+                runs, q[at], store.geometry.bits, Mode.TOPK, int(wanted[stream]), initial_total=tail_mass[stream]
             )
         )
     for stream, result in zip(asked.tolist(), device.submit(requests).wait(), strict=True):

@@ -13,7 +13,7 @@ from nearkv_drivers import native
 from nearkv_drivers.device import Device, ReadHandle, StorageError
 from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
-from nearkv.cache.buffers import BlockBuffer, block_addresses, token_view
+from nearkv.cache.buffers import BlockBuffer, token_view
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
 
@@ -58,6 +58,7 @@ class LayerStore:
         self._kv_offset = np.full((geometry.streams, max(expected_blocks, GROWTH_BLOCKS)), -1, np.int64)
         self._crc = np.zeros(self._kv_offset.shape, np.uint32)
         self._pending: list[tuple[ReadHandle, object]] = []
+        self._scaling: tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]] | None = None
 
     def seal(self, stream: int, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
         """Put ``blocks`` (uint8 [n, kv block bytes], contiguous) of ``stream`` behind those already sealed.
@@ -80,9 +81,21 @@ class LayerStore:
         for handle, _ in pending:
             handle.wait()
 
-    def offsets(self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Drive addresses of KV blocks."""
-        return self._kv_offset[streams, blocks]
+    def scaling(self, streams: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+        """Centres float32 [R, segments, d] and scales float64 [R, segments] of ``streams`` [R].
+
+        A stream with fewer segments than another is filled up; what fills it is never used.
+        """
+        if self._scaling is None:
+            most = max((index.segments for index in self.streams), key=len)
+            padded = [(index.segments or most)[: len(most)] for index in self.streams]
+            padded = [row + row[-1:] * (len(most) - len(row)) for row in padded]
+            self._scaling = (
+                np.array([[segment.centre for segment in row] for row in padded], np.float32),
+                np.array([[segment.scale for segment in row] for row in padded], np.float64),
+            )
+        centres, scales = self._scaling
+        return centres[streams], scales[streams]
 
     def read(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
@@ -134,6 +147,7 @@ class LayerStore:
                 f"tokens from {first * BLOCK_TOKENS}: {error}"
             ) from error
         index.segments.append(segment)
+        self._scaling = None
         return segment, len(index.segments) - 1
 
     def _append_scores(self, index: StreamIndex, segment: Segment, number: int) -> None:
@@ -176,6 +190,3 @@ class LayerStore:
             wide = ((0, 0), (0, max(have, blocks - have)))
             self._kv_offset = np.pad(self._kv_offset, wide, constant_values=-1)
             self._crc = np.pad(self._crc, wide)
-
-
-__all__ = ["GROWTH_BLOCKS", "LayerStore", "ScoreRun", "StreamIndex", "block_addresses"]
