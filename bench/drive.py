@@ -21,11 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
+import nearkv_drivers
+from nearkv_drivers import native
+from nearkv_drivers.device import ALIGNMENT, Mode, Run, ScoreRequest
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.io_engine import DEFAULT_THREADS
 from nearkv_drivers.memory import address_of, aligned_buffer
 from nearkv_drivers.superblock import SUPERBLOCK_BYTES
 from nearkv_drivers.urls import parse_size
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 ROUNDS = 9
 BATCH = 80
@@ -33,6 +37,8 @@ BATCH = 80
 SIZES = {"8 KiB": 8 << 10, "16 KiB": 16 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20}
 SEQUENTIAL = 64 << 20
 """Bytes per round of the sequential cases."""
+SCORED_BLOCKS = 1 << 17
+"""INT4 score blocks of head size 64 that the scoring cases run over, 136 MiB."""
 
 Case = Callable[[], int]
 """Performs one round and returns the reads that it made."""
@@ -92,6 +98,30 @@ def sequential(drive: DriveFile, size: int, rng: np.random.Generator) -> tuple[C
     return staged, one_thread
 
 
+def scoring(folder: Path) -> dict[str, float]:
+    """GB/s of score blocks through the emulated drive: resident in device DRAM, and in windows of a fourth of it."""
+    rng = np.random.default_rng(2)
+    segment = native.encode_segment(rng.normal(size=(SCORED_BLOCKS * BLOCK_TOKENS // 16, 64)).astype(np.float32), 4)
+    query = native.encode_query(rng.normal(size=(4, 64)).astype(np.float32), segment, 0.125)
+    blocks = np.tile(segment.blocks, (16, 1))
+    data = aligned_buffer(-(-blocks.size // ALIGNMENT) * ALIGNMENT)
+    data[: blocks.size] = blocks.reshape(-1)
+    run = Run(0, len(blocks), query.c[0], query.r[0], query.b[0])
+    request = ScoreRequest([run], query.q, 4, Mode.TOPK, 64)
+    rates = {}
+    for name, ddr in (("resident", 2 * data.size), ("windows", data.size // 4)):
+        with nearkv_drivers.open(f"emulated:{folder}/bench.drive?ddr={ddr}") as device:
+            device.write(0, data, score_blocks=True).wait()
+            device.submit([request]).wait()
+            times = []
+            for _ in range(ROUNDS):
+                start = time.perf_counter()
+                device.submit([request]).wait()
+                times.append(time.perf_counter() - start)
+            rates[name] = blocks.size / statistics.median(times) / 1e9
+    return rates
+
+
 def cpu_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
@@ -146,7 +176,11 @@ def main() -> None:
             f"{name:32} {row['iops']:8.0f} {row['gb_per_s']:6.2f} {row['share_of_sequential']:6.2f} "
             f"{row['cpu_s_per_gib']:10.3f}"
         )
-    arguments.json.write_text(json.dumps({"direct_io": direct, "threads": DEFAULT_THREADS, "cases": results}, indent=2))
+    scored = scoring(arguments.folder)
+    for name, rate in scored.items():
+        print(f"scoring, {name}: {rate:.2f} GB/s of score blocks, {rate / raw:.2f} of the sequential rate")
+    report = {"direct_io": direct, "threads": DEFAULT_THREADS, "cases": results, "scoring_gb_per_s": scored}
+    arguments.json.write_text(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

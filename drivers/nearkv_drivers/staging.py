@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.device import DeviceError, ReadHandle
+from nearkv_drivers.device import ReadHandle
 from nearkv_drivers.drive_file import DriveFile, DriveTransfer
 from nearkv_drivers.frames import Frame, FrameTable, page_mask, page_runs
 from nearkv_drivers.kernel import KernelHandle
@@ -85,7 +85,7 @@ class DeviceMemory:
         with self.lock:
             running = list(self._running)
         for start in running:
-            with contextlib.suppress(DeviceError):
+            with contextlib.suppress(Exception):
                 start.handle.wait()
 
     def hold(self, slabs: frozenset[int]) -> None:

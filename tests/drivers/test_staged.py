@@ -251,7 +251,8 @@ def bad_request(**changes) -> ScoreRequest:
         (bad_request(k=2049), "k must lie in 1..2048, not 2049"),
         (bad_request(offset=1 << 40), "was never written"),
         (bad_request(offset=-576), "was never written"),
-        (bad_request(blocks=1 << 20), "was never written"),
+        (bad_request(blocks=1 << 17), "was never written"),
+        (bad_request(blocks=(1 << 17) + 1), "131073 blocks is too long"),
         (bad_request(g=3), "c, r and b of every run must be"),
     ],
 )
