@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from nearkv_drivers.device import ALIGNMENT, DeviceError
 from nearkv_drivers.wire import ROW_WIDTHS, block_bytes
 
-SLAB_BYTES = 256 << 10
-"""Drive bytes per slab: little waste where score extents lie scattered. Reads of neighbouring slabs are joined."""
+SLAB_BYTES = 1 << 20
+"""Drive bytes per slab where device DRAM is large: one staged read, of the size that a P2P read needs for its rate."""
 
 OVERHANG_BYTES = -(-(block_bytes(ROW_WIDTHS[-1], 8) - 1) // ALIGNMENT) * ALIGNMENT
 """Room after a slab for the rest of a block that begins on its last byte."""
