@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from nearkv_drivers.device import DeviceError, StorageError
 from nearkv_drivers.drive_file import GROWTH_STEP, DriveFile
 from nearkv_drivers.memory import address_of, aligned_buffer
+from nearkv_drivers.superblock import SUPERBLOCK_BYTES
 
 PAGE = 4096
 
@@ -177,3 +179,18 @@ def test_growth_keeps_what_is_there(tmp_path, rng):
         status = drive.path.stat()
         assert status.st_size == PAGE + drive.length
         assert status.st_blocks * 512 <= 4 * GROWTH_STEP, "addresses in between must not take room"
+
+
+def test_a_file_system_without_direct_io_or_fallocate_serves_as_well(tmp_path, rng, monkeypatch):
+    def no_direct_io(*_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr("nearkv_drivers.drive_open.fcntl.fcntl", no_direct_io)
+    monkeypatch.setattr("nearkv_drivers.drive_file.allocate", lambda *_: errno.EOPNOTSUPP)
+    with DriveFile(tmp_path / "drive") as drive:
+        assert not drive.direct_io
+        data = pages(rng, 300)
+        drive.write(7 * PAGE, data).wait()
+        drive.write(GROWTH_STEP, data).wait()
+        np.testing.assert_array_equal(read_back(drive, 7 * PAGE, data.size), data)
+        assert drive.path.stat().st_size == SUPERBLOCK_BYTES + drive.length

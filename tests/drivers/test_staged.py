@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from faults import FaultyEngine, HeldWrites
+from golden_kernel import run_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Stream, padded
@@ -279,6 +280,27 @@ def test_a_failed_staging_read_is_raised_and_not_believed(make_device, rng):
         with pytest.raises(StorageError, match="Input/output error"):
             device.submit([stream.request()]).wait()
     failing.clear()
+    stream.check(device.submit([stream.request()]).wait()[0])
+
+
+def test_a_kernel_that_fails_in_a_window_leaves_the_device_usable(make_device, rng, monkeypatch):
+    device = make_device(SMALL)
+    stream = Stream(rng, 1, 400)
+    stream.write(device, 0)
+    starts = []
+
+    def fail_on_the_second(commands):
+        starts.append(commands)
+        if len(starts) == 2:
+            raise DeviceError("the kernel hangs: reset the card")
+        return [run_golden(device.kernel._memory, 0, command) for command in commands]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device.kernel, "_run", fail_on_the_second)
+        handle = device.submit([stream.request()])
+        for _ in range(2):
+            with pytest.raises(DeviceError, match="the kernel hangs"):
+                handle.wait()
     stream.check(device.submit([stream.request()]).wait()[0])
 
 
