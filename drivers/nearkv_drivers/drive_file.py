@@ -33,7 +33,7 @@ GROWTH_STEP = 64 << 20
 
 
 class DriveTransfer:
-    """A batch in flight on a drive file; keeps the memory that it was given alive."""
+    """A batch in flight on a drive file; keeps the memory that it was given alive until then."""
 
     __slots__ = ("_batch", "_kept", "_path", "_waited", "_write")
 
@@ -48,6 +48,7 @@ class DriveTransfer:
         """Block until every transfer is complete; raises StorageError naming the first that failed."""
         self._waited = True
         failure = self._batch.wait()
+        self._kept = None
         if failure is not None:
             raise transfer_error(self._path, *failure)
 

@@ -101,8 +101,7 @@ class DeviceMemory:
         end = first + data.size
         through = 0
         with self.lock:
-            while self._writes and self._writes[0].handle.done():
-                self._writes.popleft()
+            self._reap()
             self._writes.append(_Write(first, end, handle))
             for slab, low, high in self.table.overlapping(first, end):
                 base = slab * self.table.slab_bytes
@@ -191,6 +190,8 @@ class DeviceMemory:
     def _reap(self) -> None:
         while self._running and self._running[0].handle.done():
             self._running.popleft()
+        while self._writes and self._writes[0].handle.done():
+            self._writes.popleft()
 
     def _protected(self) -> frozenset[int]:
         self._reap()

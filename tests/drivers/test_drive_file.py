@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -106,6 +107,16 @@ def test_close_waits_and_a_dropped_handle_keeps_its_data_alive(tmp_path, rng):
             del data
     content = np.fromfile(path, np.uint8)[PAGE:]
     np.testing.assert_array_equal(content[: 20 * 16 * PAGE], np.concatenate(expected))
+
+
+def test_memory_is_given_back_once_a_write_was_waited_for(tmp_path, rng):
+    with DriveFile(tmp_path / "drive") as drive:
+        data = pages(rng, 4)
+        given = weakref.ref(data)
+        handle = drive.write(0, data)
+        handle.wait()
+        del data
+        assert given() is None
 
 
 def test_an_unaligned_array_is_written_through_a_copy(tmp_path, rng):
