@@ -17,7 +17,7 @@ class Belady:
     def __init__(self, trace: Trace) -> None:
         chosen = trace.chosen.reshape(len(trace.tokens), -1, trace.info.selected_blocks)
         blocks = int(trace.ranked.max(initial=0)) + 1
-        self._step = 0
+        self._step = trace.info.prompt_steps
         self._next = next_uses(chosen, blocks)
 
     def observe(self, layer: int, selected: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32]) -> None:
