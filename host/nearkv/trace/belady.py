@@ -11,13 +11,14 @@ from nearkv.trace.format import Trace
 class Belady:
     """The bound that no policy can beat at the same pool size per stream; it may also leave a newcomer out.
 
-    Takes the streams of all layers as one layer, in the order of a trace's [L, S].
+    Takes the streams of all layers as one layer, in the order of a trace's [L, S]. ``first_step`` is the step of the
+    trace that it will observe first.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, first_step: int) -> None:
         chosen = trace.chosen.reshape(len(trace.tokens), -1, trace.info.selected_blocks)
         blocks = int(trace.ranked.max(initial=0)) + 1
-        self._step = trace.info.prompt_steps
+        self._step = first_step
         self._next = next_uses(chosen, blocks)
 
     def observe(self, layer: int, selected: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32]) -> None:

@@ -67,7 +67,7 @@ def capacity(trace: Trace, dram_fraction: float) -> int:
 
 
 def replay(
-    trace: Trace, policy: Policy, pool: int | npt.NDArray[np.int64], *, name: str = "", start: Blocks | None = None
+    trace: Trace, policy: Policy, pool: int | npt.NDArray[np.int64], *, name: str = "", warm: bool = False
 ) -> Replay:
     """Run ``policy`` over ``trace`` with ``pool`` blocks per stream, or an array [L, S] of them.
 
@@ -91,7 +91,7 @@ def replay(
     if isinstance(policy, UsesPlacement):
         policy.placed(0, resident)
     for t in range(trace.info.prompt_steps, len(ranked)):
-        if count[t] > count[t - 1]:
+        if t > trace.info.prompt_steps and count[t] > count[t - 1]:
             left = np.full((rows, 1), count[t] - 1 - trace.info.recent_blocks, np.int32)
             resident = _keep(policy, np.hstack([resident, left]), quota, result)
         chosen = ranked[t, :, trace.always : selected]
@@ -113,7 +113,8 @@ def replay_all(
     """Replay by name, all policies by default, and ``belady`` last."""
     pool = capacity(trace, dram_fraction)
     results = {name: replay(trace, create(name), pool, name=name, warm=warm) for name in policies or names()}
-    results["belady"] = replay(trace, Belady(trace), pool, name="belady", warm=warm)
+    first = 0 if warm else trace.info.prompt_steps
+    results["belady"] = replay(trace, Belady(trace, first), pool, name="belady", warm=warm)
     return results
 
 
