@@ -17,7 +17,9 @@ def greedy(cost: Ints, benefit: Ints, limit: int) -> Ints:
     """
     choice = cheapest(cost, limit)
     spent = int(cost[np.arange(len(cost)), choice].sum())
-    steps = [step for group in range(len(cost)) for step in _hull(cost[group], benefit[group], int(choice[group]), group)]
+    steps = [
+        step for group in range(len(cost)) for step in _hull(cost[group], benefit[group], int(choice[group]), group)
+    ]
     for _, group, option in sorted(steps, key=lambda step: (-step[0], step[1])):
         more = int(cost[group, option] - cost[group, choice[group]])
         if more > 0 and spent + more <= limit and benefit[group, option] > benefit[group, choice[group]]:

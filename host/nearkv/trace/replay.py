@@ -137,7 +137,9 @@ def important_to_prompt(trace: Trace, count: int) -> Blocks:
 
 def newest_blocks(trace: Trace, count: int) -> Blocks:
     """What recency placement leaves in the pool after the prompt: int32 [L · S, count], newest first."""
-    newest = np.arange(prompt_blocks(trace) - 1 - trace.info.recent_blocks, trace.info.sink_blocks - 1, -1, dtype=np.int32)
+    newest = np.arange(
+        prompt_blocks(trace) - 1 - trace.info.recent_blocks, trace.info.sink_blocks - 1, -1, dtype=np.int32
+    )
     row = np.full(count, -1, np.int32)
     row[: len(newest[:count])] = newest[:count]
     return np.tile(row, (trace.info.layers * trace.info.streams, 1))
