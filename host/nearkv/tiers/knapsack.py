@@ -17,9 +17,7 @@ def greedy(cost: Ints, benefit: Ints, limit: int) -> Ints:
     """
     choice = cheapest(cost, limit)
     spent = int(cost[np.arange(len(cost)), choice].sum())
-    steps = [
-        step for group in range(len(cost)) for step in _hull(cost[group], benefit[group], int(choice[group]), group)
-    ]
+    steps = [step for group in range(len(cost)) for step in _hull(cost, benefit, int(choice[group]), group)]
     for _, group, option in sorted(steps, key=lambda step: (-step[0], step[1])):
         more = int(cost[group, option] - cost[group, choice[group]])
         if more > 0 and spent + more <= limit and benefit[group, option] > benefit[group, choice[group]]:
@@ -60,10 +58,11 @@ def cheapest(cost: Ints, limit: int) -> Ints:
 
 def _hull(cost: Ints, benefit: Ints, start: int, group: int) -> list[tuple[float, int, int]]:
     """Steps (benefit per cost, group, option) from ``start`` along the upper convex hull, of falling slope."""
-    steps, here = [], start
+    steps: list[tuple[float, int, int]] = []
+    here = start
     while True:
-        more = cost > cost[here]
-        slope = np.where(more, (benefit - benefit[here]) / np.maximum(cost - cost[here], 1), -np.inf)
+        more = cost[group] - cost[group, here]
+        slope = np.where(more > 0, (benefit[group] - benefit[group, here]) / np.maximum(more, 1), -np.inf)
         option = int(np.flatnonzero(slope == slope.max())[-1])
         if slope[option] <= 0:
             return steps

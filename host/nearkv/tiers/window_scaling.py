@@ -73,7 +73,7 @@ def window_blocks(chosen: npt.NDArray[np.int32], window: int) -> Ints:
     for t in range(steps):
         np.put_along_axis(last, chosen[t] + 1, t, axis=1)
         total += (last[:, 1:] > t - window).sum(axis=1)
-    return -(-total // steps)
+    return np.asarray(-(-total // steps), np.int64)
 
 
 def plan(profile: WindowProfile, pool_blocks: int, *, exact: bool = True) -> WindowPlan:

@@ -1,4 +1,4 @@
-"""Belady's optimum: keep the blocks whose next use is nearest. It reads the future, so it lives here and not in policy/."""
+"""Belady's optimum: keep the blocks whose next use is nearest. It reads the future, so it is no live policy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Belady:
 
 
 def next_uses(chosen: npt.NDArray[np.int32], blocks: int) -> npt.NDArray[np.int32]:
-    """The first step >= t that selects a block, T if there is none: int32 [T + 1, N, blocks] for ``chosen`` [T, N, k]."""
+    """First step >= t that selects a block, T if none does: int32 [T + 1, N, blocks] for ``chosen`` [T, N, k]."""
     steps, rows = chosen.shape[:2]
     table = np.full((steps + 1, rows, blocks), steps, np.int32)
     for t in range(steps - 1, -1, -1):

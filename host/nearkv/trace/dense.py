@@ -93,7 +93,7 @@ def record_dense(
 
 
 def _share(query: torch.Tensor, key: torch.Tensor, scale: float, start: int) -> npt.NDArray[np.float32]:
-    """Share of the mass per block, [KVH, P, blocks]: ``query`` [H, P, d] at positions from ``start``, ``key`` [KVH, n, d]."""
+    """Share of the mass, [KVH, P, blocks], for ``query`` [H, P, d] from position ``start`` and ``key`` [KVH, n, d]."""
     group, steps = query.shape[0] // key.shape[0], query.shape[1]
     future = torch.arange(key.shape[1], device=key.device) > torch.arange(steps, device=key.device)[:, None] + start
     pad = -key.shape[1] % BLOCK_TOKENS

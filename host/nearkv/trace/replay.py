@@ -55,8 +55,7 @@ class Replay:
 def capacity(trace: Trace, dram_fraction: float) -> int:
     """Pool blocks per stream when ``dram_fraction`` of the prompt's KV may stay in DRAM.
 
-    Sink and recent blocks are part of that fraction. Raises TraceError if nothing is left for the pool, or if the
-    pool would be larger than the rankings that the trace holds can rank.
+    Sink and recent blocks are part of that fraction. Raises TraceError if nothing is left for the pool.
     """
     blocks = prompt_blocks(trace)
     pool = int(blocks * dram_fraction) - trace.always
@@ -108,11 +107,13 @@ def replay(
 
 
 def replay_all(
-    trace: Trace, dram_fraction: float, policies: Sequence[str] = (), *, warm: bool = False
+    trace: Trace, pool: int | npt.NDArray[np.int64], policies: Sequence[str] | None = None, *, warm: bool = False
 ) -> dict[str, Replay]:
-    """Replay by name, all policies by default, and ``belady`` last."""
-    pool = capacity(trace, dram_fraction)
-    results = {name: replay(trace, create(name), pool, name=name, warm=warm) for name in policies or names()}
+    """Replay by name, all policies by default, and ``belady`` last; ``pool`` as for :func:`replay`."""
+    results = {
+        name: replay(trace, create(name), pool, name=name, warm=warm)
+        for name in (names() if policies is None else policies)
+    }
     first = 0 if warm else trace.info.prompt_steps
     results["belady"] = replay(trace, Belady(trace, first), pool, name="belady", warm=warm)
     return results

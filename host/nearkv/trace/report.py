@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from nearkv.trace.format import Trace, TraceError
@@ -24,7 +25,6 @@ def as_json(results: Mapping[str, Replay], trace: Trace) -> dict[str, Any]:
             "demotions": result.demotions,
             "belady_hit_rate": best,
             "bytes_per_token": result.bytes_from_drive / steps,
-            "saved_against_fetching_all": result.hit_rate,
             "cold_misses": result.cold_misses,
             "pool_blocks": result.pool_blocks,
         }
@@ -34,16 +34,16 @@ def as_json(results: Mapping[str, Replay], trace: Trace) -> dict[str, Any]:
 
 def as_table(results: Mapping[str, Replay], trace: Trace, title: str) -> Table:
     """The same, best policy first, with the distance to Belady in points of hit rate."""
-    table = Table(title=title)
-    for column in ("policy", "hit rate", "to Belady", "bytes/token", "promotions", "demotions", "misses, first 16"):
-        table.add_column(column, justify="left" if column == "policy" else "right")
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 0))
+    for column in ("policy", "hit rate", "to Belady", "MiB/token", "promotions", "demotions", "cold misses"):
+        table.add_column(column, justify="left" if column == "policy" else "right", no_wrap=True)
     fields = as_json(results, trace)
     for name, row in sorted(fields.items(), key=lambda item: -item[1]["hit_rate"]):
         table.add_row(
             name,
             f"{row['hit_rate']:.4f}",
             f"{100 * (row['belady_hit_rate'] - row['hit_rate']):.2f} pt",
-            f"{row['bytes_per_token'] / 2**20:.2f} MiB",
+            f"{row['bytes_per_token'] / 2**20:.2f}",
             f"{row['promotions']:,}",
             f"{row['demotions']:,}",
             f"{row['cold_misses']:,}",
@@ -65,8 +65,10 @@ def plot(curves: Mapping[float, Mapping[str, Replay]], title: str, path: str | P
     fractions = sorted(curves)
     for name in curves[fractions[0]]:
         miss = [100 * (1 - curves[fraction][name].hit_rate) for fraction in fractions]
-        style = {"color": "black", "linestyle": "--"} if name == "belady" else {}
-        axes.plot([100 * fraction for fraction in fractions], miss, marker="o", label=name, **style)
+        bound = name == "belady"
+        (line,) = axes.plot([100 * f for f in fractions], miss, "o--" if bound else "o-", label=name)
+        if bound:
+            line.set_color("black")
     axes.set(xlabel="share of the KV in DRAM (%)", ylabel="selected blocks read from the drive (%)", title=title)
     axes.set_yscale("log")
     axes.grid(visible=True, which="both", alpha=0.3)
