@@ -36,6 +36,9 @@ def check_request(request: ScoreRequest, capabilities: Capabilities) -> None:
         raise DeviceError(f"{capabilities.name} scores {capabilities.bits} bits per value, not {request.bits}")
     if request.mode is Mode.TOPK and not 1 <= request.k <= capabilities.max_top_k:
         raise DeviceError(f"k must lie in 1..{capabilities.max_top_k}, not {request.k}")
+    blocks = sum(run.blocks for run in request.runs)
+    if blocks > capabilities.max_blocks:
+        raise DeviceError(f"a request of {blocks} blocks is too long (at most {capabilities.max_blocks}): split it")
     if any(not len(run.c) == len(run.r) == len(run.b) == group for run in request.runs):
         raise DeviceError(f"c, r and b of every run must be [{group}], one value per query head")
 

@@ -172,7 +172,10 @@ class Device(Protocol):
         """
 
     def submit(self, requests: Sequence[ScoreRequest]) -> ScoreHandle:
-        """Start the kernel once on ``requests``. Blocks must have been written and their handles waited for."""
+        """Start the kernel once on ``requests``. Blocks must have been written and their handles waited for.
+
+        Raises DeviceError for a request outside the capabilities or for blocks that were never written.
+        """
 
     def flush(self) -> None:
         """Return when every finished write is durable (fdatasync on a file)."""
@@ -181,7 +184,10 @@ class Device(Protocol):
         """A snapshot of the counters."""
 
     def close(self) -> None:
-        """Wait for what is in flight and release the drive; closing twice is harmless."""
+        """Wait for what is in flight and release the drive; closing twice is harmless.
+
+        Raises StorageError where a write failed and nobody waited for its handle.
+        """
 
     def __enter__(self) -> Self: ...
 

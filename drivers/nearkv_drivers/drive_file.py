@@ -33,20 +33,31 @@ GROWTH_STEP = 64 << 20
 
 
 class DriveTransfer:
-    """A batch in flight on a drive file; keeps the memory that it was given alive."""
+    """A batch in flight on a drive file; keeps the memory that it was given alive until then."""
 
-    __slots__ = ("_batch", "_kept", "_path")
+    __slots__ = ("_batch", "_kept", "_path", "_waited", "_write")
 
-    def __init__(self, batch: IoBatch, path: Path, kept: object) -> None:
+    def __init__(self, batch: IoBatch, path: Path, write: bool, kept: object) -> None:
         self._batch = batch
         self._path = path
+        self._write = write
         self._kept = kept
+        self._waited = False
 
     def wait(self) -> None:
         """Block until every transfer is complete; raises StorageError naming the first that failed."""
+        self._waited = True
         failure = self._batch.wait()
+        self._kept = None
         if failure is not None:
             raise transfer_error(self._path, *failure)
+
+    def lost(self) -> StorageError | None:
+        """Wait; the error of a write that failed and that nobody has waited for."""
+        failure = self._batch.wait()
+        if failure is None or self._waited or not self._write:
+            return None
+        return transfer_error(self._path, *failure)
 
     def done(self) -> bool:
         """Whether :meth:`wait` would return at once."""
@@ -80,6 +91,7 @@ class DriveFile:
         self._allocated: set[int] = set()
         self._flight_lock = threading.Lock()
         self._flight: deque[DriveTransfer] = deque()
+        self._lost: StorageError | None = None
         self._closed = False
         self._release = weakref.finalize(
             self, _release, self._fd, self.path, opened.temporary, self._flight, os.getpid()
@@ -95,6 +107,10 @@ class DriveFile:
     def length(self) -> int:
         """Drive bytes that the file holds now."""
         return self._superblock.length
+
+    def fileno(self) -> int:
+        """The file descriptor; drive address 0 is file offset ``SUPERBLOCK_BYTES``."""
+        return self._fd
 
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> DriveTransfer:
         """Write ``data`` (uint8, 1-d, contiguous) at drive address ``offset``; offset and size are multiples of 4,096.
@@ -159,17 +175,24 @@ class DriveFile:
             ) from error
 
     def close(self) -> None:
-        """Wait for what is in flight, then remove the file if this run created it, else mark it unused."""
+        """Wait for what is in flight, then remove the file if this run created it, else mark it unused.
+
+        Raises StorageError where a write had failed and nobody waited for it.
+        """
         with self._growth:
             if self._closed:
                 return
             self._closed = True
             try:
-                self._drain()
+                with self._flight_lock:
+                    while self._flight:
+                        self._reap()
                 if not self._superblock.temporary:
                     self._write_superblock(replace(self._superblock, in_use=False))
             finally:
                 self._release()
+            if self._lost is not None:
+                raise self._lost
 
     def __enter__(self) -> Self:
         return self
@@ -190,9 +213,9 @@ class DriveFile:
         with self._flight_lock:
             self._check_open()
             while self._flight and self._flight[0].done():
-                self._flight.popleft()
+                self._reap()
             batch = self._engine.submit(self._fd, write, offsets + SUPERBLOCK_BYTES, addresses, lengths)
-            transfer = DriveTransfer(batch, self.path, kept)
+            transfer = DriveTransfer(batch, self.path, write, kept)
             self._flight.append(transfer)
         return transfer
 
@@ -200,9 +223,10 @@ class DriveFile:
         if self._closed:
             raise DeviceError(f"{self.path} is closed: open the device again")
 
-    def _drain(self) -> None:
-        with self._flight_lock:
-            _wait_all(self._flight)
+    def _reap(self) -> None:
+        lost = self._flight.popleft().lost()
+        if self._lost is None:
+            self._lost = lost
 
     def _reserve(self, offset: int, size: int) -> None:
         """Allocate the steps that hold drive bytes ``offset`` .. ``offset + size``; the rest of the file may be holes.
@@ -254,17 +278,12 @@ class DriveFile:
         self._superblock = superblock
 
 
-def _wait_all(flight: deque[DriveTransfer]) -> None:
-    """Empty ``flight``; a failure stays with the handle of whoever submitted it."""
-    while flight:
-        flight.popleft()._batch.wait()
-
-
 def _release(fd: int, path: Path, temporary: bool, flight: deque[DriveTransfer], owner: int) -> None:
     """Give the file up, whichever way the object goes: close, garbage collection, interpreter exit, an exception."""
     if os.getpid() != owner:  # a forked child shares neither the threads nor the file
         return
-    _wait_all(flight)
+    while flight:
+        flight.popleft().lost()
     if temporary:
         _unlink_own(fd, path)
     os.close(fd)

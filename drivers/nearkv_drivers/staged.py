@@ -106,7 +106,7 @@ class StagedDevice:
         return self._capabilities
 
     def write(self, offset: int, data: npt.NDArray[np.uint8], *, score_blocks: bool = False) -> ReadHandle:
-        """See Device.write: score blocks are also copied into device DRAM while frames can be had."""
+        """See Device.write: score blocks are also copied into device DRAM while a frame is free."""
         handle = self._drive.write(offset, data)
         through = self._memory.wrote(offset, data, score_blocks, handle)
         self._counters.add(host_to_drive=data.size, host_to_device=through)
@@ -127,6 +127,7 @@ class StagedDevice:
         with self._memory.lock:
             if self._closed:
                 raise DeviceError(f"{self._url} is closed: open the device again")
+            self._memory.table.turn += 1
             started = self._start_resident(requests, pieces)
         if started is not None:
             return started

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.device import DeviceError, ReadHandle
+from nearkv_drivers.device import ReadHandle
 from nearkv_drivers.drive_file import DriveFile, DriveTransfer
 from nearkv_drivers.frames import Frame, FrameTable, page_mask, page_runs
 from nearkv_drivers.kernel import KernelHandle
@@ -61,7 +61,7 @@ class DeviceMemory:
         frame = self.table.get(slab)
         if frame is None or frame.valid & pages != pages:
             return None
-        self.table.touch(slab)
+        self.table.touch(slab, frame)
         return frame
 
     def device_address(self, slab: int, at: int) -> int:
@@ -85,7 +85,7 @@ class DeviceMemory:
         with self.lock:
             running = list(self._running)
         for start in running:
-            with contextlib.suppress(DeviceError):
+            with contextlib.suppress(Exception):
                 start.handle.wait()
 
     def hold(self, slabs: frozenset[int]) -> None:
@@ -96,19 +96,17 @@ class DeviceMemory:
     def wrote(self, first: int, data: npt.NDArray[np.uint8], score_blocks: bool, handle: ReadHandle) -> int:
         """Take note of a write of ``data`` at drive address ``first``; returns the bytes written through.
 
-        Score blocks are copied into their frames while any can be had; other data only ends what was valid there.
+        Score blocks are copied into their frames while any is free; other data only ends what was valid there.
         """
         end = first + data.size
         through = 0
         with self.lock:
-            while self._writes and self._writes[0].handle.done():
-                self._writes.popleft()
+            self._reap()
             self._writes.append(_Write(first, end, handle))
-            protected = self._protected() if score_blocks else frozenset()
             for slab, low, high in self.table.overlapping(first, end):
                 base = slab * self.table.slab_bytes
                 own = low < base + self.table.slab_bytes
-                frame = self.table.acquire(slab, protected) if score_blocks and own else self.table.get(slab)
+                frame = self.table.admit(slab) if score_blocks and own else self.table.get(slab)
                 if frame is None:
                     continue
                 pages = page_mask(low - base, high - base)
@@ -192,6 +190,8 @@ class DeviceMemory:
     def _reap(self) -> None:
         while self._running and self._running[0].handle.done():
             self._running.popleft()
+        while self._writes and self._writes[0].handle.done():
+            self._writes.popleft()
 
     def _protected(self) -> frozenset[int]:
         self._reap()

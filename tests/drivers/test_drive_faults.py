@@ -151,6 +151,15 @@ def test_an_io_error_names_the_drive_address(tmp_path, write):
                 read.wait()
 
 
+def test_a_failed_write_that_nobody_waited_for_is_raised_on_close(tmp_path):
+    drive = DriveFile(tmp_path / "drive", engine=FaultyEngine(lambda write, offsets: write, errno.EIO))
+    for page in (2, 3):
+        drive.write(page * PAGE, aligned_buffer(PAGE))
+    with pytest.raises(StorageError, match="Input/output error at drive address 8192"):
+        drive.close()
+    assert not drive.path.exists()
+
+
 def test_a_file_truncated_while_in_use_is_noticed(tmp_path):
     with DriveFile(tmp_path / "drive") as drive:
         for page in range(4):

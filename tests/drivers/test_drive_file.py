@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from nearkv_drivers.device import DeviceError, StorageError
 from nearkv_drivers.drive_file import GROWTH_STEP, DriveFile
 from nearkv_drivers.memory import address_of, aligned_buffer
+from nearkv_drivers.superblock import SUPERBLOCK_BYTES
 
 PAGE = 4096
 
@@ -106,6 +109,16 @@ def test_close_waits_and_a_dropped_handle_keeps_its_data_alive(tmp_path, rng):
     np.testing.assert_array_equal(content[: 20 * 16 * PAGE], np.concatenate(expected))
 
 
+def test_memory_is_given_back_once_a_write_was_waited_for(tmp_path, rng):
+    with DriveFile(tmp_path / "drive") as drive:
+        data = pages(rng, 4)
+        given = weakref.ref(data)
+        handle = drive.write(0, data)
+        handle.wait()
+        del data
+        assert given() is None
+
+
 def test_an_unaligned_array_is_written_through_a_copy(tmp_path, rng):
     with DriveFile(tmp_path / "drive") as drive:
         data = pages(rng, 3)[512 : 512 + 2 * PAGE]
@@ -177,3 +190,18 @@ def test_growth_keeps_what_is_there(tmp_path, rng):
         status = drive.path.stat()
         assert status.st_size == PAGE + drive.length
         assert status.st_blocks * 512 <= 4 * GROWTH_STEP, "addresses in between must not take room"
+
+
+def test_a_file_system_without_direct_io_or_fallocate_serves_as_well(tmp_path, rng, monkeypatch):
+    def no_direct_io(*_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr("nearkv_drivers.drive_open.fcntl.fcntl", no_direct_io)
+    monkeypatch.setattr("nearkv_drivers.drive_file.allocate", lambda *_: errno.EOPNOTSUPP)
+    with DriveFile(tmp_path / "drive") as drive:
+        assert not drive.direct_io
+        data = pages(rng, 300)
+        drive.write(7 * PAGE, data).wait()
+        drive.write(GROWTH_STEP, data).wait()
+        np.testing.assert_array_equal(read_back(drive, 7 * PAGE, data.size), data)
+        assert drive.path.stat().st_size == SUPERBLOCK_BYTES + drive.length

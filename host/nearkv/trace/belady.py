@@ -1,4 +1,4 @@
-"""Belady's optimum: keep the blocks whose next use is nearest. It reads the future, so it lives here and not in policy/."""
+"""Belady's optimum: keep the blocks whose next use is nearest. It reads the future, so it is no live policy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from nearkv.trace.format import Trace
 class Belady:
     """The bound that no policy can beat at the same pool size per stream; it may also leave a newcomer out.
 
-    Takes the streams of all layers as one layer, in the order of a trace's [L, S].
+    Takes the streams of all layers as one layer, in the order of a trace's [L, S]. ``first_step`` is the step of the
+    trace that it will observe first.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, first_step: int) -> None:
         chosen = trace.chosen.reshape(len(trace.tokens), -1, trace.info.selected_blocks)
         blocks = int(trace.ranked.max(initial=0)) + 1
-        self._step = 0
+        self._step = first_step
         self._next = next_uses(chosen, blocks)
 
     def observe(self, layer: int, selected: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32]) -> None:
@@ -35,7 +36,7 @@ class Belady:
 
 
 def next_uses(chosen: npt.NDArray[np.int32], blocks: int) -> npt.NDArray[np.int32]:
-    """The first step >= t that selects a block, T if there is none: int32 [T + 1, N, blocks] for ``chosen`` [T, N, k]."""
+    """First step >= t that selects a block, T if none does: int32 [T + 1, N, blocks] for ``chosen`` [T, N, k]."""
     steps, rows = chosen.shape[:2]
     table = np.full((steps + 1, rows, blocks), steps, np.int32)
     for t in range(steps - 1, -1, -1):

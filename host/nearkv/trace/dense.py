@@ -19,6 +19,7 @@ from transformers.masking_utils import sdpa_mask
 
 from nearkv.selectors.base import block_log_mass
 from nearkv.selectors.mass import group_share
+from nearkv.tiers.warmup import prompt_shares
 from nearkv.trace.format import Trace, TraceError, TraceInfo
 from nearkv.trace.rank import rank
 
@@ -42,6 +43,8 @@ def record_dense(
 ) -> Trace:
     """The selections that exact scores would make in the last ``steps`` positions of ``token_ids`` [1, n].
 
+    The ``prompt_queries`` positions before those are recorded as the end of the prompt, for warm-up.
+
     Only layers that attend to the whole context take part (sliding-window layers keep their KV in DRAM). Rankings
     reach as far as a pool of ``dram_fraction`` of the context can hold. ``progress`` is called with each layer that
     is done. Raises TraceError for a text too short for the steps or a model without full-attention layers.
@@ -51,8 +54,8 @@ def record_dense(
     selected = budget // BLOCK_TOKENS - sink_blocks - recent_blocks
     if selected < 1:
         raise TraceError(f"a budget of {budget} tokens leaves no block beside {sink_blocks + recent_blocks} always in")
-    first = n - steps
-    if token_ids.shape[0] != 1 or first < budget + prompt_queries:
+    first = n - steps - prompt_queries
+    if token_ids.shape[0] != 1 or first < budget:
         raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")
     width = min(blocks, max(budget // BLOCK_TOKENS, int(blocks * dram_fraction)) + selected)
     visible = np.arange(first, n, dtype=np.int64) + 1
@@ -61,13 +64,13 @@ def record_dense(
     def layer_done(query: torch.Tensor, key: torch.Tensor, scale: float) -> None:
         nonlocal kv_bytes
         heads = query.shape[0] // key.shape[0]
-        share = _share(query[:, first - prompt_queries :], key, scale, first - prompt_queries)
-        prompt.append(share[:, :prompt_queries].mean(axis=1))
-        flat = share[:, prompt_queries:].reshape(-1, blocks)
+        share = _share(query[:, first:], key, scale, first)
+        prompt.append(prompt_shares(share[:, :prompt_queries]))
+        flat = share.reshape(-1, blocks)
         count = -(-np.tile(visible, len(key)) // BLOCK_TOKENS)
         order, value = rank(flat, count, sink_blocks, recent_blocks, width, heads)
-        ranked.append(order.reshape(len(key), steps, width))
-        priority.append(value.reshape(len(key), steps, width))
+        ranked.append(order.reshape(len(key), len(visible), width))
+        priority.append(value.reshape(len(key), len(visible), width))
         kv_bytes = 2 * BLOCK_TOKENS * key.shape[2] * key.element_size()
         progress(len(ranked))
 
@@ -78,7 +81,7 @@ def record_dense(
     info = TraceInfo(
         model=model_name, text=text, scorer="exact", layers=len(ranked), streams=len(ranked[0]),
         block_tokens=BLOCK_TOKENS, sink_blocks=sink_blocks, recent_blocks=recent_blocks,
-        selected_blocks=selected, kv_block_bytes=kv_bytes,
+        selected_blocks=selected, kv_block_bytes=kv_bytes, prompt_steps=prompt_queries,
     )  # fmt: skip
     return Trace(
         info,
@@ -90,7 +93,7 @@ def record_dense(
 
 
 def _share(query: torch.Tensor, key: torch.Tensor, scale: float, start: int) -> npt.NDArray[np.float32]:
-    """Share of the mass per block, [KVH, P, blocks]: ``query`` [H, P, d] at positions from ``start``, ``key`` [KVH, n, d]."""
+    """Share of the mass, [KVH, P, blocks], for ``query`` [H, P, d] from position ``start`` and ``key`` [KVH, n, d]."""
     group, steps = query.shape[0] // key.shape[0], query.shape[1]
     future = torch.arange(key.shape[1], device=key.device) > torch.arange(steps, device=key.device)[:, None] + start
     pad = -key.shape[1] % BLOCK_TOKENS

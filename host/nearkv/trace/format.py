@@ -39,6 +39,7 @@ class TraceInfo:
     recent_blocks: int
     selected_blocks: int
     kv_block_bytes: int
+    prompt_steps: int
     version: int = VERSION
 
 
@@ -46,12 +47,14 @@ class TraceInfo:
 class Trace:
     """One recorded decode. T steps, L layers, S streams per layer, m ranked blocks.
 
+    The first ``info.prompt_steps`` steps are the prompt's last queries, for warm-up; decoding starts behind them.
+
     ``ranked`` is int32 [T, L, S, m], -1 padded: first the sink and recent blocks (always in, in order of position),
     then the blocks selected by score, best first, then the best of those that were not selected. Where a block
     belongs is given by ``info``: the first sink + recent + selected entries are the step's selection. ``priority``
     is uint32 of the same shape, shares of the attention mass in units of 2^-24 summed over the heads of a group.
-    ``tokens`` is uint32 [T]: tokens of the context at the step. ``prompt`` is float32 [L, S, blocks]: share of the
-    mass that the prompt's last queries gave to each block, for warm-up.
+    ``tokens`` is uint32 [T]: tokens of the context at the step. ``prompt`` is float32 [L, S, blocks]: the
+    share of the mass that the prompt's last queries gave to each block (:func:`nearkv.tiers.warmup.prompt_shares`).
     """
 
     info: TraceInfo
