@@ -11,9 +11,7 @@ from transformers.masking_utils import sdpa_mask
 
 from nearkv.cache.layer import TieredLayer
 from nearkv.errors import UnsupportedError
-from nearkv.models import layer_plan
-
-NAME = "nearkv"
+from nearkv.models import ATTENTION, layer_plan
 
 _WITHOUT_EFFECT = frozenset({"position_ids", "cache_position", "use_cache", "output_hidden_states", "return_dict"})
 """Arguments that models pass through and that do not change attention."""
@@ -63,7 +61,7 @@ def attach(model: PreTrainedModel) -> PreTrainedModel:
     layer_plan(model.config)
     if not getattr(model, "_supports_attention_backend", False):
         raise UnsupportedError(f"{type(model).__name__} does not let its attention function be replaced")
-    AttentionInterface.register(NAME, nearkv_attention)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
-    model.set_attn_implementation(NAME)
+    AttentionInterface.register(ATTENTION, nearkv_attention)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    model.set_attn_implementation(ATTENTION)
     return model

@@ -8,6 +8,9 @@ from transformers.cache_utils import get_layer_types_and_kwargs
 
 from nearkv.errors import UnsupportedError
 
+ATTENTION = "nearkv"
+"""Name under which nearkv's attention is registered; variants of it begin with the same name."""
+
 TIERED, WINDOWED = "full_attention", "sliding_attention"
 
 _REFUSED_FIELDS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,19 +16,31 @@ def round_up(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
+ARENA_BYTES = 32 << 20
+"""Drive space taken at a time for one kind of extent, so that extents of a kind lie together."""
+
+
 class ExtentAllocator:
-    """Hands out aligned extents of a drive's address space, one behind the other."""
+    """Hands out aligned extents of a drive's address space, score extents apart from KV extents.
+
+    Within a kind they follow each other in the order they are asked for: the score blocks of a model then fill few
+    large pieces of the drive, which the device reads and keeps in whole pieces.
+    """
 
     def __init__(self) -> None:
-        self._next = 0
-        self._lock = threading.Lock()
+        self._end = 0
+        self._arenas: dict[str, tuple[int, int]] = {}
 
-    def allocate(self, nbytes: int) -> int:
-        """Drive address of a new extent of at least ``nbytes``."""
-        with self._lock:
-            offset = self._next
-            self._next += round_up(nbytes)
-            return offset
+    def allocate(self, nbytes: int, kind: str) -> int:
+        """Drive address of a new extent of at least ``nbytes`` among those of ``kind``."""
+        size = round_up(nbytes)
+        start, end = self._arenas.get(kind, (0, 0))
+        if start + size > end:
+            if end != self._end:  # the arena cannot simply be extended
+                start = self._end
+            self._end = end = max(start + size, self._end + ARENA_BYTES)
+        self._arenas[kind] = start + size, end
+        return start
 
 
 @dataclass

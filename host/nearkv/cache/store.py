@@ -157,7 +157,7 @@ class LayerStore:
             if extent is None or not extent.room(size):
                 room = max(self._expected - sum(run.blocks for run in index.runs), len(blocks), GROWTH_BLOCKS)
                 capacity = round_up(room * size)
-                extent = index.score_extent = ScoreExtent(self._allocator.allocate(capacity), capacity)
+                extent = index.score_extent = ScoreExtent(self._allocator.allocate(capacity, "scores"), capacity)
             part = blocks[: extent.room(size)]
             at = extent.offset + extent.used
             last = index.runs[-1] if index.runs else None
@@ -174,7 +174,7 @@ class LayerStore:
         while done < len(blocks):
             if not index.kv_room:
                 index.kv_room = max(self._expected - first - done, len(blocks) - done, GROWTH_BLOCKS)
-                index.kv_next = self._allocator.allocate(index.kv_room * size)
+                index.kv_next = self._allocator.allocate(index.kv_room * size, "kv")
             count = min(index.kv_room, len(blocks) - done)
             part = blocks[done : done + count].reshape(-1)
             self._pending.append((self._device.write(index.kv_next, part), part))

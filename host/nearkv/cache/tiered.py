@@ -15,7 +15,8 @@ from nearkv.cache.layer import TieredLayer
 from nearkv.cache.runtime import Runtime
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
-from nearkv.models import TIERED, layer_plan
+from nearkv.errors import UnsupportedError
+from nearkv.models import ATTENTION, TIERED, layer_plan
 
 
 class TieredCache(Cache):
@@ -36,6 +37,8 @@ class TieredCache(Cache):
         if config is not None and settings:
             raise TypeError("give either a TierConfig or its settings, not both")
         plan = layer_plan(model if isinstance(model, PreTrainedConfig) else model.config)
+        if not isinstance(model, PreTrainedConfig) and not str(model.config._attn_implementation).startswith(ATTENTION):
+            raise UnsupportedError("the model does not use nearkv's attention yet: call nearkv.attach(model) first")
         self.config = config if config is not None else TierConfig(**settings)
         self._owned = isinstance(device, str)
         self.drive: Device = nearkv_drivers.open(device) if isinstance(device, str) else device

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 
 from nearkv import demo as material
 from nearkv.cli import options
 from nearkv.cli.compare import bars
-from nearkv.cli.generate import prompt_tokens
 from nearkv.compare.run import Comparison, compare
 from nearkv.compare.table import comparison_table, selection_table
-from nearkv.loading import load
+from nearkv.loading import LoadedModel, load
 from nearkv.report import kv_bytes_per_token, write_json
 from nearkv.session import stop_tokens
 
@@ -37,11 +38,14 @@ def demo(
     console = Console(soft_wrap=True)
     console.print(f"loading {model} (the first time takes a minute)")
     loaded = load(model)
+    before, after = turn(loaded)
     ids = loaded.tokenizer(material.text(), verbose=False).input_ids
     shown = context - TEMPLATE_TOKENS - ANSWER_TOKENS - SCORED_TOKENS
     document = material.with_needle(loaded.tokenizer.decode(ids[:shown]), depth)
-    prompt = prompt_tokens(loaded, f"{document}\n\n{material.QUESTION}", raw=False)
-    task = Comparison(prompt, ids[shown : shown + SCORED_TOKENS], ANSWER_TOKENS, stop_tokens(loaded.model))
+    prompt = torch.tensor(before + loaded.tokenizer(document, add_special_tokens=False, verbose=False).input_ids)
+    task = Comparison(
+        prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model)
+    )
     config = options.tier_config(
         budget,
         dram_limit,
@@ -69,3 +73,15 @@ def demo(
         write_json(json_file, report)
     if not (found and same):
         raise typer.Exit(1)
+
+
+def turn(loaded: LoadedModel) -> tuple[list[int], list[int]]:
+    """Tokens before the document and after it (the question): a chat turn, or plain text without a template."""
+    mark = "DOCUMENT"
+    text = f"{mark}\n\n{material.QUESTION}"
+    if loaded.tokenizer.chat_template:
+        message = [{"role": "user", "content": text}]
+        text = loaded.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+    before, _, after = text.partition(mark)
+    encode = partial(loaded.tokenizer, add_special_tokens=False)
+    return encode(before).input_ids, encode(after).input_ids

@@ -20,31 +20,34 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Entry point. Exit codes: 0 done, 1 an error (one sentence on standard error), 2 wrong usage, 130 Ctrl-C."""
-    # No model hub is reached at run time: what is not on this machine is an error, not a download.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from nearkv.cli import compare, demo, generate  # each registers its command; heavy imports happen here
-
-    for command in (generate.generate, compare.compare, demo.demo):
-        app.command()(command)
     sys.exit(run())
+
+
+def _register() -> None:
+    """Mount the commands. Their imports are heavy (torch, transformers), so they happen here."""
+    from nearkv.cli import compare, demo, generate
+
+    if not app.registered_commands:
+        for command in (generate.generate, compare.compare, demo.demo):
+            app.command()(command)
 
 
 def run() -> int:
     """Run the command line that ``sys.argv`` holds; returns the exit code."""
-    from nearkv.errors import USER_ERRORS
-    from nearkv.loading import ModelError
-
+    # No model hub is reached at run time: what is not on this machine is an error, not a download.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     err = Console(stderr=True, soft_wrap=True)
     try:
-        app(standalone_mode=False)
+        _register()
+        return app(standalone_mode=False) or 0
     except KeyboardInterrupt:
-        err.print("interrupted: the drive file was removed", style="bold")
+        err.print("interrupted: nothing was kept", style="bold")
         return INTERRUPTED
     except typer.Exit as stop:
         return stop.exit_code
     except typer.Abort:
         return INTERRUPTED
-    except (*USER_ERRORS, ModelError) as error:
+    except _user_errors() as error:
         err.print(f"error: {error}", style="bold red", highlight=False, markup=False)
         return 1
     except OSError as error:
@@ -56,4 +59,10 @@ def run() -> int:
             err.print(f"error: {error.format_message()}", style="bold red", highlight=False, markup=False)
             return 2
         raise
-    return 0
+
+
+def _user_errors() -> tuple[type[Exception], ...]:
+    from nearkv.errors import USER_ERRORS
+    from nearkv.loading import ModelError
+
+    return (*USER_ERRORS, ModelError)

@@ -12,9 +12,10 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import sdpa_mask
 
-from nearkv.attention import NAME, nearkv_attention
+from nearkv.attention import nearkv_attention
+from nearkv.models import ATTENTION
 
-_CAPTURING = "nearkv_capturing"
+_CAPTURING = f"{ATTENTION}_capturing"
 
 Captured = dict[int, npt.NDArray[np.float32]]
 """Queries [heads, head size] of one step by layer."""
@@ -35,4 +36,4 @@ def captured_queries(model: PreTrainedModel) -> Iterator[Captured]:
     try:
         yield captured
     finally:
-        model.set_attn_implementation(NAME)
+        model.set_attn_implementation(ATTENTION)

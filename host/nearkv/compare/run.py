@@ -28,18 +28,21 @@ Bars = Callable[[str, int, TieredCache | None], AbstractContextManager[Progress]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What to compare: ``prompt`` [n] is prefilled; an answer of up to ``answer_tokens`` is decoded greedily (0: none);
-    then ``targets`` are teacher-forced."""
+    """What to compare: ``prompt`` [n] is prefilled and ``targets`` are teacher-forced after it.
+
+    Then, if there is a ``question`` (tokens), it is prefilled and answered greedily, up to ``answer_tokens``.
+    """
 
     prompt: torch.Tensor
     targets: Sequence[int]
+    question: Sequence[int] = ()
     answer_tokens: int = 0
     stop: Sequence[int] = ()
 
     @property
     def tokens(self) -> int:
         """Most tokens that a cache must hold."""
-        return len(self.prompt) + self.answer_tokens + len(self.targets)
+        return len(self.prompt) + len(self.targets) + len(self.question) + self.answer_tokens
 
     @property
     def sampled(self) -> frozenset[int]:
@@ -73,14 +76,20 @@ def compare(
 
 
 def _decode(session: Session, task: Comparison, label: str, bars: Bars, sampled: frozenset[int]) -> dict[str, Any]:
-    answer: list[int] = []
-    if task.answer_tokens:
-        with bars(f"{label} answer", task.answer_tokens, None) as advance:
-            answer = session.greedy(task.answer_tokens, task.stop, advance)
-    session.step_seconds.clear()
     with bars(f"{label} decode", len(task.targets) - 1, None) as advance:
         forced: TeacherForced = force(session, task.targets, sampled, advance)
-    return {"answer": answer, "forced": forced}
+    result = {
+        "forced": forced,
+        "tokens_per_second": session.tokens_per_second,
+        "prefill_seconds": session.prefill_seconds,
+        "answer": [],
+    }
+    if task.question:
+        # The last target has not been fed yet: it goes in with the question.
+        session.prefill(torch.tensor([task.targets[-1], *task.question]))
+        with bars(f"{label} answer", task.answer_tokens, None) as advance:
+            result["answer"] = session.greedy(task.answer_tokens, task.stop, advance)
+    return result
 
 
 def _dense(model: PreTrainedModel, config: TierConfig, task: Comparison, bars: Bars) -> dict[str, Any]:
@@ -89,15 +98,17 @@ def _dense(model: PreTrainedModel, config: TierConfig, task: Comparison, bars: B
     with bars("dense prefill", len(task.prompt), None) as advance:
         session.prefill(task.prompt, advance)
     result = _decode(session, task, "dense", bars, task.sampled)
-    result["tokens_per_second"] = session.tokens_per_second
-    result["prefill_seconds"] = session.prefill_seconds
     tiered = [number for number, (kind, _) in enumerate(layer_plan(model.config)) if kind == TIERED]
-    attention = {module.layer_idx: module for module in model.modules() if hasattr(module, "layer_idx") and hasattr(module, "scaling")}
+    scales = {
+        int(module.layer_idx): float(module.scaling)
+        for module in model.modules()
+        if hasattr(module, "layer_idx") and hasattr(module, "scaling")
+    }
     with bars("selections", len(tiered), None) as advance:
         result["selected_mass"] = selected_mass(
             result["forced"].queries,
             {number: cache.layers[number].keys[0] for number in tiered},
-            {number: float(attention[number].scaling) for number in tiered},
+            scales,
             config.budget,
             sink_blocks=config.sink_blocks,
             recent_blocks=config.recent_blocks + 1,
@@ -115,6 +126,4 @@ def _near(model: PreTrainedModel, device: str, config: TierConfig, task: Compari
         result = _decode(session, task, "nearkv", bars, frozenset())
         cache.settle()
         result["report"] = run_report(cache, session, before)
-        result["tokens_per_second"] = session.tokens_per_second
-        result["prefill_seconds"] = session.prefill_seconds
     return result
