@@ -3,6 +3,7 @@
 import nearkv
 import pytest
 import torch
+from nearkv.errors import ContractError, StorageError
 from nearkv.policy import names
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
@@ -66,7 +67,7 @@ def test_a_damaged_kv_block_is_never_attended(model, ids, drive):
         store = cache.tiered_layers[0].store
         for offset in store._kv_offset[0, :7].tolist():
             drive.data[offset] ^= 1
-        with pytest.raises(nearkv.errors.StorageError, match=r"KV block \d of layer 0, head 0, sequence 0 is damaged"):
+        with pytest.raises(StorageError, match=r"KV block \d of layer 0, head 0, sequence 0 is damaged"):
             for _ in range(20):
                 model(ids[:, :1], cache=cache, use_cache=True)
 
@@ -74,7 +75,7 @@ def test_a_damaged_kv_block_is_never_attended(model, ids, drive):
 def test_a_failed_write_surfaces(model, ids, drive):
     drive.fail_writes = 1
     cache = nearkv.TieredCache(model, drive, budget=160)
-    with torch.inference_mode(), pytest.raises(nearkv.errors.StorageError, match="full"):
+    with torch.inference_mode(), pytest.raises(StorageError, match="full"):
         model(ids, cache=cache, use_cache=True)
         model(ids[:, :1], cache=cache, use_cache=True)
 
@@ -85,7 +86,7 @@ def test_a_failed_read_leaves_the_pool_as_it_was(model, ids, drive):
         model(ids, cache=cache, use_cache=True)
         before = [layer.pool.resident.copy() for layer in cache.tiered_layers]
         drive.fail_reads = 1
-        with pytest.raises(nearkv.errors.StorageError, match="read failed"):
+        with pytest.raises(StorageError, match="read failed"):
             model(ids[:, :1], cache=cache, use_cache=True)
     after = cache.tiered_layers[0].pool.resident
     assert (after == before[0]).all()
@@ -96,5 +97,5 @@ def test_keys_that_are_not_finite_are_named(ids, drive):
     with torch.no_grad():
         model.model.embed_tokens.weight[int(ids[1, 40])] = float("nan")
     cache = nearkv.TieredCache(model, drive, budget=160)
-    with torch.inference_mode(), pytest.raises(nearkv.errors.ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"):
+    with torch.inference_mode(), pytest.raises(ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"):
         model(ids, cache=cache, use_cache=True)
