@@ -47,7 +47,7 @@ def random_shape(rng: Rng, max_blocks: int = 6) -> Shape:
     runs = np.diff(np.concatenate([[0], cuts, [blocks]])).astype(int)
     group = int(rng.choice([1, rng.integers(2, 8), 8, rng.integers(9, 16), 16]))
     k = int(rng.choice([1, rng.integers(1, blocks + 1), rng.integers(1, 2049), 2048]))
-    return Shape(int(rng.choice([4, 8])), int(rng.choice(WIDTHS)), group, Mode(int(rng.integers(2))), tuple(runs), k)
+    return Shape(int(rng.choice([4, 8])), int(rng.choice(WIDTHS)), group, Mode(int(rng.integers(2))), tuple(int(n) for n in runs), k)
 
 
 def random_blocks(rng: Rng, shape: Shape, blocks: int) -> npt.NDArray[np.uint8]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
+DEBUG='run.state run.completed core.fetcher.state core.fetcher.left core.life.state core.score.sequencer.run_active core.score.sequencer.payload core.score.sequencer.x_used core.score.sequencer.index core.next_valid core.run_valid core.keys_valid key_reader.transfer key_reader.reserved key_reader.in_flight beat_valid core.mass_valid core.mass_ready core.masses.position core.masses.fold.state core.result_writes.state core.selection.keep_idle core.selection.entered core.selection.padded core.selection.level core.selection.chunks core.pairs core.life.beats_left'.split()
 
 from nearkv_sim.kernel_bench import KernelBench
 from nearkv_sim.stimulus import random_case, random_shape
@@ -19,4 +20,12 @@ async def random_requests(dut: Any) -> None:
     await bench.reset()
     for _ in range(4):
         cases = [random_case(rng, random_shape(rng), bench.place) for _ in range(int(rng.integers(1, 12)))]
-        await bench.run(cases)
+        try:
+            await bench.run(cases, 20000)
+        except Exception:
+            k = dut.kernel
+            for path in DEBUG:
+                h = k
+                for part in path.split("."): h = getattr(h, part)
+                print(path, h.value)
+            raise
