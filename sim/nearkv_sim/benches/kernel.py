@@ -6,7 +6,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-DEBUG='run.state run.completed core.fetcher.state core.fetcher.left core.life.state core.score.sequencer.run_active core.score.sequencer.payload core.score.sequencer.x_used core.score.sequencer.index core.next_valid core.run_valid core.keys_valid key_reader.transfer key_reader.reserved key_reader.in_flight beat_valid core.mass_valid core.mass_ready core.masses.position core.masses.fold.state core.result_writes.state core.selection.keep_idle core.selection.entered core.selection.padded core.selection.level core.selection.chunks core.pairs core.life.beats_left'.split()
+
 
 from nearkv_sim.kernel_bench import KernelBench
 from nearkv_sim.stimulus import random_case, random_shape
