@@ -14,7 +14,7 @@ import numpy as np
 from nearkv.contract import block_bytes, pack_blocks
 from nearkv_drivers.device import Mode, Run, ScoreRequest
 
-from nearkv_sim.build import build_harness
+from nearkv_sim.toolchain import build_harness
 from nearkv_sim.commands import build_commands
 
 STREAM_BYTES = 4 << 20
