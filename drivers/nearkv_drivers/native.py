@@ -182,7 +182,7 @@ def encode_segments(
     and scale are reused. The segments share one buffer. Raises ContractError as :func:`encode_segment`.
     """
     rows = _rows(keys)
-    centres, scales = _adopted(adopt, bits)
+    centres, scales = (None, None) if adopt is None else _adopted(adopt, bits)
     blocks, centre, scale = _kernel.encode_segments(
         rows, bits, np.asarray(streams, np.uint64), np.asarray(first_blocks, np.uint32), centres, scales, isa
     )
@@ -200,7 +200,6 @@ def can_adopt_all(keys: npt.NDArray[np.float32], earlier: Sequence[Segment], *, 
     if not earlier:
         return np.empty(0, np.bool_)
     centres, scales = _adopted(earlier, earlier[0].bits)
-    assert centres is not None and scales is not None
     return _kernel.can_adopt(_rows(keys), earlier[0].bits, centres, scales, isa).astype(np.bool_)
 
 
@@ -251,12 +250,8 @@ def _rows(keys: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return rows if rows.shape[2] < 2 or rows.strides[2] == rows.itemsize else np.ascontiguousarray(rows)
 
 
-def _adopted(
-    segments: Sequence[Segment] | None, bits: int
-) -> tuple[npt.NDArray[np.float32] | None, npt.NDArray[np.float64] | None]:
+def _adopted(segments: Sequence[Segment], bits: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
     """Centres [segments, d] and scales [segments] to adopt."""
-    if segments is None:
-        return None, None
     for each in segments:
         if each.bits != bits:
             raise ContractError(f"a segment of INT{bits} cannot adopt the scale of a segment of INT{each.bits}")

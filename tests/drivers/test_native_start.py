@@ -1,4 +1,4 @@
-"""Kernel starts: asynchronous, many requests at once, and refused with a sentence where the contract has no such thing."""
+"""Kernel starts: asynchronous, many requests at once, refused in words where the contract has no such thing."""
 
 import os
 from dataclasses import replace
@@ -107,5 +107,5 @@ def test_what_the_contract_does_not_have_is_refused_by_name() -> None:
     for message, request in wrong.items():
         with pytest.raises(ContractError, match=message):
             native.start([good, request])
-    with pytest.raises(ContractError, match="k must lie in 1..2048, not 0"):
+    with pytest.raises(ContractError, match=r"k must lie in 1\.\.2048, not 0"):
         native.top_k(score(query, segment), 0)

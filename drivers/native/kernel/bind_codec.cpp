@@ -136,7 +136,7 @@ nb::tuple py_encode_queries(const HostArray<const float, nb::ndim<3>, nb::c_cont
   std::vector<int32_t> b(c.size());
   encode_queries({queries.data(), centres.data(), scales.data(), streams, segments,
                   static_cast<int>(group), static_cast<int>(d), attention_scale},
-                 {q.data(), c.data(), r.data(), b.data()});
+                 {q.data(), c.data(), r.data(), b.data()}, select_isa());
   return nb::make_tuple(to_numpy(std::move(q), {streams, group, static_cast<size_t>(width)}),
                         to_numpy(std::move(c), {streams, segments, group}),
                         to_numpy(std::move(r), {streams, segments, group}),

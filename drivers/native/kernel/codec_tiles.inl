@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kLanes = 8;
 typedef double Lanes __attribute__((vector_size(8 * kLanes)));
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef int64_t LaneInts __attribute__((vector_size(8 * kLanes)));
 
 // Adding and taking away 1.5 * 2^52 rounds half to even while |x| < 2^51; quotients here are below
@@ -131,7 +132,20 @@ void quantise(const double* tile, const uint8_t* multiplier, double scale, int d
   }
 }
 
-constexpr TokenCodec kCodec{first_not_finite, sum, rotate, int4_scale, quantise};
+double dot(const float* a, const float* b, int d) {
+  Lanes part{};
+  for (int i = 0; i < d; i += kLanes) {
+    Floats x, y;
+    std::memcpy(&x, a + i, sizeof x);
+    std::memcpy(&y, b + i, sizeof y);
+    part += __builtin_convertvector(x, Lanes) * __builtin_convertvector(y, Lanes);
+  }
+  double sum = 0;
+  for (int lane = 0; lane < kLanes; ++lane) sum += part[lane];
+  return sum;
+}
+
+constexpr TokenCodec kCodec{first_not_finite, sum, rotate, int4_scale, quantise, dot};
 
 }  // namespace
 }  // namespace nearkv

@@ -53,6 +53,6 @@ struct EncodedQueries {
 };
 
 // Throws ContractError: a query that is not finite, a scale or bias out of the kernel's range.
-void encode_queries(const QueryBatch& batch, const EncodedQueries& out);
+void encode_queries(const QueryBatch& batch, const EncodedQueries& out, const Isa& isa);
 
 }  // namespace nearkv

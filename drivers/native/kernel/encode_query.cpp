@@ -71,12 +71,8 @@ FixedPoint fixed_point(double value) {
   return {static_cast<uint16_t>(mantissa), static_cast<uint8_t>(shift)};
 }
 
-int32_t bias_of(const float* query, const float* centre, int d, double unit) {
-  // Four partial sums: the order of this sum is not part of the contract.
-  double sum[4] = {0, 0, 0, 0};
-  for (int i = 0; i < d; i += 4)
-    for (int j = 0; j < 4; ++j) sum[j] += static_cast<double>(query[i + j]) * centre[i + j];
-  const double bias = std::nearbyint(((sum[0] + sum[1]) + (sum[2] + sum[3])) * unit);
+int32_t rounded_bias(double dot, double unit) {
+  const double bias = std::nearbyint(dot * unit);
   if (!(std::fabs(bias) <= INT32_MAX))
     throw ContractError("the bias (query times segment centre) is out of range of int32");
   return static_cast<int32_t>(bias);
@@ -84,7 +80,7 @@ int32_t bias_of(const float* query, const float* centre, int d, double unit) {
 
 }  // namespace
 
-void encode_queries(const QueryBatch& batch, const EncodedQueries& out) {
+void encode_queries(const QueryBatch& batch, const EncodedQueries& out, const Isa& isa) {
   const int width = row_width(batch.d);
   const double unit = batch.attention_scale * kLog2E * 256;
   for (size_t stream = 0; stream < batch.streams; ++stream) {
@@ -99,7 +95,8 @@ void encode_queries(const QueryBatch& batch, const EncodedQueries& out) {
         const FixedPoint point = fixed_point(scale[h] * batch.scales[i] * unit);
         out.c[at] = point.mantissa;
         out.r[at] = point.shift;
-        out.b[at] = bias_of(queries + h * batch.d, batch.centres + i * batch.d, batch.d, unit);
+        out.b[at] = rounded_bias(
+            isa.codec.dot(queries + h * batch.d, batch.centres + i * batch.d, batch.d), unit);
       }
   }
 }

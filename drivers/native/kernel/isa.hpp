@@ -54,6 +54,9 @@ struct TokenCodec {
   // rows [8][d].
   void (*quantise)(const double* tile, const uint8_t* multiplier, double scale, int d, int qmax,
                    int8_t* rows);
+  // Sum of a[i] b[i] in float64, in eight partial sums: its order is not part of the contract. d is
+  // a multiple of 8.
+  double (*dot)(const float* a, const float* b, int d);
 };
 
 struct Isa {

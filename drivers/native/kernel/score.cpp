@@ -11,8 +11,20 @@
 namespace nearkv {
 namespace {
 
-// Bytes of score blocks per task: small enough to balance, large enough to stream.
-constexpr size_t kPieceBytes = 512 * 1024;
+// Bytes of score blocks per task: large enough to stream, small enough that a short start keeps
+// every thread busy.
+constexpr size_t kMostPieceBytes = 512 * 1024;
+constexpr size_t kLeastPieceBytes = 32 * 1024;
+constexpr size_t kPiecesPerThread = 4;
+
+size_t piece_bytes(const std::vector<Command>& commands) {
+  size_t total = 0;
+  for (const Command& command : commands)
+    for (const Run& run : command.runs)
+      total += run.count * block_bytes(command.width, command.bits);
+  const size_t threads = ThreadPool::shared().workers() + 1;
+  return std::clamp(total / (kPiecesPerThread * threads), kLeastPieceBytes, kMostPieceBytes);
+}
 
 struct AlignedDelete {
   void operator()(uint8_t* data) const { ::operator delete(data, std::align_val_t(64)); }
@@ -47,6 +59,7 @@ struct Start::Work {
 
 Start::Start(std::vector<Command> commands, const Isa& isa)
     : isa_(isa), commands_(std::move(commands)), results_(commands_.size()) {
+  const size_t most_bytes = piece_bytes(commands_);
   for (size_t i = 0; i < commands_.size(); ++i) {
     const Command& command = commands_[i];
     auto work = std::make_unique<Work>();
@@ -56,7 +69,7 @@ Start::Start(std::vector<Command> commands, const Isa& isa)
     for (int h = 0; h < command.group; ++h)
       work->totals.emplace_back(command.initial_total ? command.initial_total[h] : kEmpty);
     work->first_piece = pieces_.size();
-    const auto most = static_cast<uint32_t>(kPieceBytes / block_bytes(command.width, command.bits));
+    const auto most = static_cast<uint32_t>(most_bytes / block_bytes(command.width, command.bits));
     for (const Run& run : command.runs)
       for (uint32_t first = 0; first < run.count; first += most) {
         const uint32_t count = std::min(most, run.count - first);
