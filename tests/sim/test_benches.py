@@ -16,7 +16,9 @@ LINE_GOAL, TOGGLE_GOAL = 0.95, 0.85
 
 def check(outcome: Outcome) -> None:
     failures = "\n".join(f"  {name}: {message}" for name, message in outcome.failures.items())
-    assert outcome.passed, f"{len(outcome.failures)} of {outcome.tests} failed\n{failures}\nreproduce: {outcome.reproduce}"
+    assert outcome.passed, (
+        f"{len(outcome.failures)} of {outcome.tests} failed\n{failures}\nreproduce: {outcome.reproduce}"
+    )
 
 
 @pytest.mark.parametrize("name", BENCHES)

@@ -74,7 +74,11 @@ async def transfers(dut: Any, latency: int, stalls: float, gaps: float) -> None:
     cocotb.start_soon(bench.send(unit.command_valid, unit.command_ready, items))
     addresses = [address + 64 * i for address, beats in wanted for i in range(beats)]
     receive = bench.receive(
-        unit.beat_valid, unit.beat_ready, len(addresses), lambda: (int(unit.beat.value), int(unit.beat_error.value)), gaps
+        unit.beat_valid,
+        unit.beat_ready,
+        len(addresses),
+        lambda: (int(unit.beat.value), int(unit.beat_error.value)),
+        gaps,
     )
     found = await bench.within(receive, 40 * len(addresses) + 2000)
     assert found == [(data_at(a), int(a == slave.bad_address)) for a in addresses]
@@ -87,7 +91,9 @@ async def transfers(dut: Any, latency: int, stalls: float, gaps: float) -> None:
 async def full_rate(dut: Any) -> None:
     """With room for the latency, a beat a cycle."""
     bench, unit, _ = await begin(dut, 20, 0.0)
-    cocotb.start_soon(bench.send(unit.command_valid, unit.command_ready, [{unit.command: packed([(0, 64), (1000, 24)])}]))
+    cocotb.start_soon(
+        bench.send(unit.command_valid, unit.command_ready, [{unit.command: packed([(0, 64), (1000, 24)])}])
+    )
     await bench.within(bench.receive(unit.beat_valid, unit.beat_ready, 1000, lambda: None), 1000 + 20 + 10)
 
 
@@ -95,7 +101,9 @@ async def full_rate(dut: Any) -> None:
 async def stays_within_the_fifo(dut: Any) -> None:
     """A consumer that takes nothing: the master stops asking when the FIFO is spoken for."""
     bench, unit, slave = await begin(dut, 30, 0.0)
-    cocotb.start_soon(bench.send(unit.command_valid, unit.command_ready, [{unit.command: packed([(64, 64), (500, 24)])}]))
+    cocotb.start_soon(
+        bench.send(unit.command_valid, unit.command_ready, [{unit.command: packed([(64, 64), (500, 24)])}])
+    )
     for _ in range(300):
         await RisingEdge(bench.clk)
     assert slave.outstanding == 0
@@ -131,5 +139,7 @@ async def flush(dut: Any, stalls: float) -> None:
         items = [{unit.command: packed([(address, 64), (beats, 24)])} for address, beats in wanted]
         cocotb.start_soon(bench.send(unit.command_valid, unit.command_ready, items))
         address, beats = wanted[0]
-        found = await bench.within(bench.receive(unit.beat_valid, unit.beat_ready, beats, lambda: int(unit.beat.value)), 2000)
+        found = await bench.within(
+            bench.receive(unit.beat_valid, unit.beat_ready, beats, lambda: int(unit.beat.value)), 2000
+        )
         assert found == [data_at(address + 64 * i) for i in range(beats)]

@@ -8,9 +8,9 @@ import cocotb
 import numpy as np
 from cocotb.queue import Queue
 from cocotb.triggers import ReadOnly, RisingEdge
+
 from nearkv.contract import EMPTY
 from nearkv.contract.kernel import block_log_mass, log_of
-
 from nearkv_sim.benches.mac import OP_WIDTHS, extremes
 from nearkv_sim.module_bench import ModuleBench, packed, signed, unpacked
 
@@ -100,9 +100,10 @@ async def logarithm(dut: Any) -> None:
         for i, (s, e, n) in enumerate(zip(sums, exponents, empty, strict=True))
     ]
     cocotb.start_soon(bench.send(unit.in_valid, unit.in_ready, items, 0.2))
-    found = await bench.within(
-        bench.receive(unit.out_valid, unit.out_ready, len(items), lambda: (int(unit.value.value), int(unit.out_info.value)), 0.3),
-        4000,
-    )  # fmt: skip
+
+    def sample() -> tuple[int, int]:
+        return int(unit.value.value), int(unit.out_info.value)
+
+    found = await bench.within(bench.receive(unit.out_valid, unit.out_ready, len(items), sample, 0.3), 4000)
     expected = np.where(empty, EMPTY, log_of(exponents, sums))
     assert [(signed(value, 32), info) for value, info in found] == [(int(v), i % 256) for i, v in enumerate(expected)]

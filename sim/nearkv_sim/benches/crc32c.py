@@ -7,8 +7,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import ReadOnly, RisingEdge
-from nearkv.contract import seal_blocks
 
+from nearkv.contract import seal_blocks
 from nearkv_sim.module_bench import ModuleBench
 
 BEATS = (9, 17, 33, 65, 129)
@@ -30,7 +30,9 @@ async def blocks(dut: Any, gaps: float) -> None:
             block[0, bit // 8] ^= 1 << bit % 8
         expected.append(i % 3 != 2)
         beats = block.reshape(-1, 64)
-        sent += [(int.from_bytes(beat.tobytes(), "little"), n == 0, n == len(beats) - 1) for n, beat in enumerate(beats)]
+        sent += [
+            (int.from_bytes(beat.tobytes(), "little"), n == 0, n == len(beats) - 1) for n, beat in enumerate(beats)
+        ]
 
     found: list[bool] = []
 

@@ -7,8 +7,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from nearkv.contract import EMPTY, fold_total
 
+from nearkv.contract import EMPTY, fold_total
 from nearkv_sim.module_bench import ModuleBench, packed
 
 
@@ -41,7 +41,9 @@ async def totals(dut: Any, group: int, gaps: float) -> None:
         unit.start.value = 1
         await RisingEdge(bench.clk)
         unit.start.value = 0
-        items = [{unit.mass_value: int(masses[h, i]) % 2**32, unit.mass_head: h} for i in range(blocks) for h in range(group)]
+        items = [
+            {unit.mass_value: int(masses[h, i]) % 2**32, unit.mass_head: h} for i in range(blocks) for h in range(group)
+        ]
         await bench.within(bench.send(unit.mass_valid, unit.mass_ready, items, gaps), 30 + 12 * len(items))
         unit.finish.value = 1
         await RisingEdge(bench.clk)

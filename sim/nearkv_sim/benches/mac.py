@@ -1,4 +1,4 @@
-"""Dot products: query layout and store, unpacking, packed multiplies, adder tree, rows shorter and longer than a beat."""
+"""Dot products: query layout and store, unpacking, packed multiplies, adder tree, rows of every length."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import ReadOnly, RisingEdge
+
 from nearkv.contract import pack_blocks
 from nearkv_drivers.wire import HEADER_BYTES
-
 from nearkv_sim.module_bench import ModuleBench, packed
 from nearkv_sim.stimulus import WIDTHS
 
@@ -91,9 +91,8 @@ async def dots(dut: Any, bits: int, width: int, group: int) -> None:
         while rng.random() < 0.2:
             unit.op_valid.value = store.read.value = 0
             await RisingEdge(bench.clk)
-        word = packed(list(zip((op["chunk"], op["half"], op["phase"], 0, 0, op["token"], 1, 1, op["first"], op["last"], 1),
-                               OP_WIDTHS, strict=True)))  # fmt: skip
-        unit.op.value, unit.op_valid.value = word, 1
+        fields = (op["chunk"], op["half"], op["phase"], 0, 0, op["token"], 1, 1, op["first"], op["last"], 1)
+        unit.op.value, unit.op_valid.value = packed(list(zip(fields, OP_WIDTHS, strict=True))), 1
         unit.beat.value = int.from_bytes(beats[beat].tobytes(), "little")
         store.read.value, store.read_bank.value = 1, bank
         store.read_half.value, store.read_chunk.value = op["half"], op["chunk"]

@@ -35,7 +35,11 @@ async def tiles(dut: Any, group: int, stalls: float) -> None:
         expected += [[int(v) for v in tile[:, h]] for tile in padded.reshape(-1, 16, group) for h in range(group)]
     cocotb.start_soon(bench.send(unit.in_valid, unit.in_ready, items, 0.1))
     receive = bench.receive(
-        unit.out_valid, unit.out_ready, len(expected), lambda: unpacked(int(unit.out_data.value), (32,) * 16)[::-1], stalls
+        unit.out_valid,
+        unit.out_ready,
+        len(expected),
+        lambda: unpacked(int(unit.out_data.value), (32,) * 16)[::-1],
+        stalls,
     )
     assert await bench.within(receive, 20 * len(items) + 200) == expected
 
@@ -53,7 +57,8 @@ async def bitmap(dut: Any, blocks: int) -> None:
     items = [{unit.in_bad: int(b), unit.in_last: int(i == blocks - 1)} for i, b in enumerate(bad)]
     cocotb.start_soon(bench.send(unit.in_valid, unit.in_ready, items))
     beats = await bench.within(
-        bench.receive(unit.out_valid, unit.out_ready, -(-blocks // 512), lambda: int(unit.out_data.value), 0.3), 4 * blocks + 60
+        bench.receive(unit.out_valid, unit.out_ready, -(-blocks // 512), lambda: int(unit.out_data.value), 0.3),
+        4 * blocks + 60,
     )
     word = sum(beat << 512 * i for i, beat in enumerate(beats))
     assert [bool(word >> i & 1) for i in range(blocks)] == bad
@@ -86,17 +91,20 @@ async def addresses(dut: Any, topk: int) -> None:
 
     async def write_all() -> None:
         while True:
-            command = await bench.receive(unit.command_valid, unit.command_ready, 1, lambda: int(unit.command.value), 0.3)
+            command = await bench.receive(
+                unit.command_valid, unit.command_ready, 1, lambda: int(unit.command.value), 0.3
+            )
             address, beats = command[0] >> 24, command[0] & 0xFFFFFF
             data = await bench.receive(unit.data_valid, unit.data_ready, beats, lambda: int(unit.data.value), 0.3)
             memory.update({address + 64 * i: beat for i, beat in enumerate(data)})
 
     async def offer() -> None:
         source = "pairs" if topk else "tile"
-        both = [
-            cocotb.start_soon(bench.send(streams[name], getattr(unit, f"{name}_ready"), [{getattr(unit, f"{name}_data"): v} for v in values], 0.2))
-            for name, values in (("map", maps), (source, payload))
-        ]  # fmt: skip
+        both = []
+        for name, values in (("map", maps), (source, payload)):
+            data = getattr(unit, f"{name}_data")
+            sending = bench.send(streams[name], getattr(unit, f"{name}_ready"), [{data: v} for v in values], 0.2)
+            both.append(cocotb.start_soon(sending))
         for task in both:
             await task
         unit.finish.value = 1

@@ -7,8 +7,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import ReadOnly, RisingEdge
-from nearkv.contract.kernel import token_scores
 
+from nearkv.contract.kernel import token_scores
 from nearkv_sim.benches.mac import OP_WIDTHS, extremes
 from nearkv_sim.module_bench import ModuleBench, packed
 
@@ -24,7 +24,9 @@ async def scores(dut: Any, two_slots: int) -> None:
     r = extremes(rng, 0, 63, (4, 16))
     b = extremes(rng, -(2**31), 2**31 - 1, (4, 16))
     for entry in range(4):
-        run = [(int(b[entry, h]), 32) for h in reversed(range(16))] + [(int(c[entry, h]), 16) for h in reversed(range(16))]
+        run = [(int(b[entry, h]), 32) for h in reversed(range(16))] + [
+            (int(c[entry, h]), 16) for h in reversed(range(16))
+        ]
         run += [(int(r[entry, h]), 6) for h in reversed(range(16))] + [(1, 17), (1, 1), (0, 4)]
         store.run.value, store.write.value, store.write_entry.value = packed(run), 1, entry
         await RisingEdge(bench.clk)
@@ -56,9 +58,10 @@ async def scores(dut: Any, two_slots: int) -> None:
         row = []
         for slot in range(1 + two_slots):
             for h in range(8):
-                # A one-element key times the dot product itself is the dot product.
-                x = token_scores(np.array([[1]]), dots[slot, h].reshape(1, 1, 1), m[slot].reshape(1, 1),
-                                 c[entry, heads][h : h + 1], r[entry, heads][h : h + 1], b[entry, heads][h : h + 1])  # fmt: skip
+                # A query of 1 and a key of one element, the dot product itself.
+                one, key = np.array([[1]]), dots[slot, h].reshape(1, 1, 1)
+                crb = (values[entry, heads][h : h + 1] for values in (c, r, b))
+                x = token_scores(one, key, m[slot].reshape(1, 1), *crb)
                 row.append(int(x[0, 0, 0]))
         expected.append(row)
         await RisingEdge(bench.clk)

@@ -7,8 +7,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from nearkv.contract import EMPTY, Scores, top_k
 
+from nearkv.contract import EMPTY, Scores, top_k
 from nearkv_sim.module_bench import ModuleBench, packed, unpacked
 
 
@@ -84,11 +84,13 @@ async def sorter(dut: Any, level: int) -> None:
     unit.level.value = level
     size, chunks = 2**level, 5
     items = [(bench.random.randrange(2), bench.random.randrange(9), i) for i in range(size * chunks)]
-    cocotb.start_soon(
-        bench.send(unit.in_valid, unit.in_ready, [{unit.__getattr__("in"): packed(list(zip(i, (1, 29, 17), strict=True)))} for i in items])
-    )  # fmt: skip
+    entrance = getattr(unit, "in")
+    words = [packed(list(zip(item, (1, 29, 17), strict=True))) for item in items]
+    cocotb.start_soon(bench.send(unit.in_valid, unit.in_ready, [{entrance: word} for word in words]))
     found = await bench.within(
-        bench.receive(unit.out_valid, unit.out_ready, len(items), lambda: tuple(unpacked(int(unit.out.value), (1, 29, 17)))),
+        bench.receive(
+            unit.out_valid, unit.out_ready, len(items), lambda: tuple(unpacked(int(unit.out.value), (1, 29, 17)))
+        ),
         len(items) + size + 6 * level + 4,
     )
     expected = [
