@@ -1,0 +1,112 @@
+"""The hot pool: DRAM copies of KV blocks, a fixed share of slots per stream, kept by the policy's values.
+
+Two phases: :meth:`LayerPool.plan` says where each selected block lies and which must be fetched; after the fetched
+blocks have arrived, :meth:`LayerPool.admit` copies those worth keeping over residents of lower value. A fetch that
+fails leaves the pool as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.cache.geometry import Geometry
+from nearkv.policy import Policy
+
+LOWEST, HIGHEST = -np.iinfo(np.int64).max, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the selected blocks are. ``selected`` int32 [S, k], -1 padded; ``slot`` int64 [S, k], -1 on a miss."""
+
+    selected: npt.NDArray[np.int32]
+    slot: npt.NDArray[np.int64]
+
+    @property
+    def hits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(stream, position) of every selected block in the pool."""
+        return np.nonzero(self.slot >= 0)
+
+    @property
+    def misses(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(stream, position) of every selected block that must be fetched."""
+        return np.nonzero((self.slot < 0) & (self.selected >= 0))
+
+
+class LayerPool:
+    """The slots of one layer: ``share`` per stream, in ``memory`` (uint8 [S, share, kv block bytes]).
+
+    The first ``pinned_blocks`` blocks of a stream (attention sinks) never leave once they are in.
+    """
+
+    def __init__(
+        self, layer: int, geometry: Geometry, memory: npt.NDArray[np.uint8], policy: Policy, pinned_blocks: int
+    ) -> None:
+        self.layer = layer
+        self._pinned = pinned_blocks
+        self.memory = memory
+        self._policy = policy
+        self.share = memory.shape[1]
+        self.resident = np.full((geometry.streams, self.share), -1, np.int32)
+        """Block held by each slot; -1 where empty."""
+        self._where = np.full((geometry.streams, 64), -1, np.int32)
+
+    def plan(self, selected: npt.NDArray[np.int32]) -> Plan:
+        """Look up ``selected`` (int32 [S, k], -1 padded)."""
+        self._grow(int(selected.max(initial=0)) + 1)
+        rows = np.arange(len(selected))[:, None]
+        slot = np.where(selected >= 0, self._where[rows, np.maximum(selected, 0)], -1)
+        return Plan(selected, slot.astype(np.int64))
+
+    def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
+        """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.
+
+        ``fetched`` is uint8 [S, k or more, kv block bytes], laid out as ``plan.selected``; ``priority`` [S, k].
+        """
+        self._policy.observe(self.layer, plan.selected, priority)
+        if not self.share:
+            return 0
+        missed = np.where(plan.slot < 0, plan.selected, -1)
+        candidates = np.concatenate([self.resident, missed], axis=1)
+        values = np.where(candidates < self._pinned, HIGHEST, self._policy.values(self.layer, candidates))
+        values = np.where(candidates >= 0, values, LOWEST)
+        order = np.argsort(-values, axis=1, kind="stable")
+        kept = np.zeros(candidates.shape, bool)
+        np.put_along_axis(kept, order[:, : self.share], True, axis=1)
+        kept &= candidates >= 0
+        streams, positions = np.nonzero(kept[:, self.share :])
+        if not len(streams):
+            return 0
+        # The i-th newcomer of a stream takes its i-th slot that is not kept; there are at least as many.
+        free = np.argsort(kept[:, : self.share], axis=1, kind="stable")
+        rank = np.concatenate([np.arange(n) for n in np.bincount(streams, minlength=len(kept)).tolist()])
+        slots = free[streams, rank]
+        self._place(streams, slots, plan.selected[streams, positions])
+        self.memory[streams, slots] = fetched[streams, positions]
+        return len(streams)
+
+    def warm(self, stream: int, first: int, blocks: npt.NDArray[np.uint8]) -> None:
+        """Fill ``stream`` with ``blocks`` (uint8 [n, kv block bytes], n <= share), the first being block ``first``."""
+        count = len(blocks)
+        if not count:
+            return
+        self._grow(first + count)
+        self._place(np.full(count, stream), np.arange(count), np.arange(first, first + count, dtype=np.int32))
+        self.memory[stream, :count] = blocks
+
+    def _place(
+        self, streams: npt.NDArray[np.int64], slots: npt.NDArray[np.int64], blocks: npt.NDArray[np.int32]
+    ) -> None:
+        leaving = self.resident[streams, slots]
+        gone = leaving >= 0
+        self._where[streams[gone], leaving[gone]] = -1
+        self.resident[streams, slots] = blocks
+        self._where[streams, blocks] = slots
+
+    def _grow(self, blocks: int) -> None:
+        have = self._where.shape[1]
+        if blocks > have:
+            self._where = np.pad(self._where, ((0, 0), (0, max(have, blocks - have))), constant_values=-1)
