@@ -15,7 +15,7 @@ import numpy as np
 
 from nearkv.policy import Lookahead
 from nearkv.tiers.layout import ReadCost, co_selection, pack_together, read_cost
-from nearkv.tiers.window_scaling import plan, uniform
+from nearkv.tiers.window_scaling import WindowProfile, plan, uniform
 from nearkv.trace import Trace, load, replay, replay_all
 from nearkv.trace.profile import profile_windows
 from nearkv.trace.replay import capacity, prompt_blocks
@@ -36,11 +36,10 @@ def policies(trace: Trace) -> dict[str, Any]:
     }
 
 
-def windows(learnt: Trace, judged: Trace, fraction: float) -> dict[str, Any]:
-    """Bytes from the drive on ``judged``: equal shares, one window for all, and windows learnt from ``learnt``."""
+def windows(profile: WindowProfile, judged: Trace, fraction: float) -> dict[str, Any]:
+    """Bytes from the drive on ``judged``: equal shares, one window for all, and windows chosen by ``profile``."""
     share = capacity(judged, fraction)
     total = share * judged.info.layers * judged.info.streams
-    profile = profile_windows(learnt)
     pools: dict[str, Any] = {
         "equal_shares": share,
         "scaled": plan(profile, total).blocks,
@@ -78,13 +77,15 @@ def main(output: str, *paths: str) -> None:
     """Measure all of ``paths`` and write ``output``."""
     traces = {Path(path).name: load(path) for path in paths}
     result: dict[str, Any] = {"policies": {}, "layout": {}, "windows": {}}
+    models = [trace.info.model for trace in traces.values()]
     for name, trace in traces.items():
+        profile = profile_windows(trace) if models.count(trace.info.model) > 1 else None
         result["policies"][name] = policies(trace)
         result["layout"][name] = layout(trace)
         for other, judged in traces.items():
-            if other != name and judged.info.model == trace.info.model:
+            if profile is not None and other != name and judged.info.model == trace.info.model:
                 for fraction in FRACTIONS[1:]:
-                    result["windows"][f"{name} -> {other} at {fraction:g}"] = windows(trace, judged, fraction)
+                    result["windows"][f"{name} -> {other} at {fraction:g}"] = windows(profile, judged, fraction)
     text = json.dumps(result, indent=1)
     Path(output).write_text(text + "\n")
     print(text)
