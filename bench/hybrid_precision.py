@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from nearkv.selectors.base import BLOCK_TOKENS
 from nearkv.tiers.alpha import ALPHA
 from nearkv.tiers.hybrid import RowCodec
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 def cool(cache: Any, cold: slice, bits: int) -> float:

@@ -18,10 +18,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nearkv.selectors import create
-from nearkv.selectors.base import BLOCK_TOKENS, exact_log_mass
+from nearkv.selectors.base import exact_log_mass
 from nearkv.selectors.mass import choose, group_share
 from nearkv.selectors.two_stage import CandidateShare, candidates, runs
 from nearkv.trace.dense import observed_attention
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 STEPS, BUDGET, SINK, RECENT = 256, 1024, 1, 2
 FIRST_STAGES = ("quest_int8", "mean_key", "mean_variance")

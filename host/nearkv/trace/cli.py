@@ -55,7 +55,7 @@ def replay(
                 if fraction not in curves and fraction <= 1 and _fits(recorded, fraction):
                     curves[fraction] = replay_all(recorded, capacity(recorded, fraction), chosen, warm=warm)
             plot(curves, f"{info.model}, {info.text}", plot_file)
-    except (TraceError, ValueError, OSError) as error:
+    except (ValueError, OSError) as error:
         _fail(error)
 
 
@@ -72,7 +72,7 @@ def windows(
         total = capacity(recorded, dram_fraction) * recorded.info.layers * recorded.info.streams
         chosen = plan_windows(profile_windows(recorded), total, exact=not greedy)
         chosen.save(output)
-    except (TraceError, ValueError, OSError) as error:
+    except (ValueError, OSError) as error:
         _fail(error)
     shares = chosen.blocks
     Console().print(f"{output}: {chosen.total} of {total} blocks, {shares.min()} to {shares.max()} per stream")
@@ -104,7 +104,7 @@ def record(
                 progress=lambda done: progress.update(task, completed=done),
             )  # fmt: skip
         save(trace, output)
-    except (TraceError, ValueError, OSError, UnsupportedError) as error:
+    except (ValueError, OSError, UnsupportedError) as error:
         _fail(error)
     Console().print(f"{output}: {steps} steps, {trace.info.layers} layers, {output.stat().st_size / 2**20:.1f} MiB")
 

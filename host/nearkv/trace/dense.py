@@ -22,8 +22,8 @@ from nearkv.selectors.mass import group_share
 from nearkv.tiers.warmup import prompt_shares
 from nearkv.trace.format import Trace, TraceError, TraceInfo
 from nearkv.trace.rank import rank
+from nearkv_drivers.wire import BLOCK_TOKENS
 
-BLOCK_TOKENS = 32
 _NAME = "nearkv_trace_dense"
 
 
