@@ -22,8 +22,8 @@ from nearkv.selectors.mass import group_share
 from nearkv.tiers.warmup import prompt_shares
 from nearkv.trace.format import Trace, TraceError, TraceInfo
 from nearkv.trace.rank import rank
+from nearkv_drivers.wire import BLOCK_TOKENS
 
-BLOCK_TOKENS = 32
 _NAME = "nearkv_trace_dense"
 
 
@@ -74,7 +74,7 @@ def record_dense(
         kv_bytes = 2 * BLOCK_TOKENS * key.shape[2] * key.element_size()
         progress(len(ranked))
 
-    with _observed(model, layer_done), torch.no_grad():
+    with observed_attention(model, layer_done), torch.no_grad():
         model.base_model(token_ids.to(model.device), use_cache=False)
     if not ranked:
         raise TraceError(f"{model_name or 'the model'} has no layer that attends to the whole context")
@@ -108,8 +108,14 @@ def _share(query: torch.Tensor, key: torch.Tensor, scale: float, start: int) -> 
 
 
 @contextmanager
-def _observed(model: PreTrainedModel, done: Callable[[torch.Tensor, torch.Tensor, float], None]) -> Iterator[None]:
-    """Run the model with attention that hands every full-attention layer's queries and keys to ``done``."""
+def observed_attention(
+    model: PreTrainedModel, done: Callable[[torch.Tensor, torch.Tensor, float], None]
+) -> Iterator[None]:
+    """Within it, every layer that attends to the whole context hands what it attends with to ``done``.
+
+    ``done`` gets the queries [H, n, d] and keys [KVH, n, d] of the first sequence, after the position embedding, and
+    the softmax scale.
+    """
 
     def attend(
         module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Any, **kwargs: Any
