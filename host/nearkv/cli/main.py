@@ -45,13 +45,11 @@ def run() -> int:
     try:
         _register()
         return app(standalone_mode=False) or 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):  # the latter is what a Ctrl-C inside a command arrives as
         err.print("interrupted: nothing was kept", style="bold")
         return INTERRUPTED
     except typer.Exit as stop:
         return stop.exit_code
-    except typer.Abort:
-        return INTERRUPTED
     except _user_errors() as error:
         err.print(f"error: {error}", style="bold red", highlight=False, markup=False)
         return 1
