@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from nearkv.cli.main import run
-from nearkv_drivers.drive_file import DriveFile
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+
+from nearkv.cli.main import run
+from nearkv_drivers.drive_file import DriveFile
 
 TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>"
 TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 6
@@ -143,7 +144,8 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
 
 def test_file_and_prompt_are_one_text(nearkv, plain, home, text_file):
     report_file = home / "report.json"
-    nearkv("generate", "And?", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 1, "--json", report_file)
+    options = ["--model", plain, "--max-new-tokens", 1, "--json", report_file]
+    nearkv("generate", "And?", "--prompt-file", text_file, *options)
     assert json.loads(report_file.read_text())["prompt_tokens"] == len(TEXT) + len("\n\nAnd?")
 
 
@@ -274,7 +276,8 @@ def test_an_unknown_model(fails):
 
 def test_keys_that_are_not_finite(fails, tmp_path_factory):
     folder = make_folder(tmp_path_factory.mktemp("poisoned"), poison=True)
-    fails("generate", TEXT, "--model", folder, said="layer 1, KV head 0, sequence 0, tokens from 0: the key of token 0 is not finite")
+    said = "layer 1, KV head 0, sequence 0, tokens from 0: the key of token 0 is not finite"
+    fails("generate", TEXT, "--model", folder, said=said)
 
 
 def test_a_dram_limit_that_is_too_small(fails, plain):
@@ -378,9 +381,9 @@ def test_ctrl_c_leaves_nothing(plain, home, text_file):
     before = files(home)
     command = [sys.executable, "-c", "from nearkv.cli import main; main()", "generate", "--prompt-file", str(text_file)]
     command += ["--model", str(plain), "--max-new-tokens", "1000000", "--budget", "160"]
-    process = subprocess.Popen(
-        command, env={**os.environ, "TMPDIR": str(home / "tmp")}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    environment = {**os.environ, "TMPDIR": str(home / "tmp")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=environment, **pipes)
     try:
         while process.poll() is None and not any((home / "cache").glob("drive-*")):
             time.sleep(0.05)

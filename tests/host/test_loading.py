@@ -8,9 +8,10 @@ import zipfile
 
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
 from nearkv import UnsupportedError, loading
 from nearkv.loading import DEMO_MODEL, ModelError, load
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +77,7 @@ def test_a_folder_that_is_no_model(tmp_path):
 def test_a_folder_without_weights(tmp_path):
     LlamaConfig(vocab_size=3).save_pretrained(tmp_path)
     words().save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="cannot be loaded: .*"):
+    with pytest.raises(ModelError, match="cannot be loaded: "):
         load(str(tmp_path))
 
 
@@ -96,7 +97,7 @@ def test_a_file_that_is_not_gguf(gguf, cache, content):
 
 def test_the_missing_extra_is_named(gguf, monkeypatch):
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(UnsupportedError, match=r"reading a GGUF file needs the package 'gguf': pip install 'nearkv\[gguf\]'"):
+    with pytest.raises(UnsupportedError, match=r"needs the package 'gguf': pip install 'nearkv\[gguf\]'"):
         load(str(gguf))
 
 
