@@ -44,12 +44,13 @@ def run() -> int:
     err = Console(stderr=True, soft_wrap=True)
     try:
         _register()
-        return app(standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort):  # the latter is what a Ctrl-C inside a command arrives as
+        code = int(app(standalone_mode=False) or 0)
+        if code == INTERRUPTED:  # how newer versions of typer report a Ctrl-C inside a command; older ones abort
+            raise KeyboardInterrupt
+        return code
+    except (KeyboardInterrupt, typer.Abort):
         err.print("interrupted: nothing was kept", style="bold")
         return INTERRUPTED
-    except typer.Exit as stop:
-        return stop.exit_code
     except _user_errors() as error:
         err.print(f"error: {error}", style="bold red", highlight=False, markup=False)
         return 1
