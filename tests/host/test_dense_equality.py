@@ -1,8 +1,9 @@
 """With a budget for everything, nearkv's logits are the dense model's."""
 
-import nearkv
 import pytest
 import torch
+
+import nearkv
 from tests.host.conftest import FAMILIES, make_model
 from tests.host.memory_device import MemoryDevice
 

@@ -1,8 +1,9 @@
 """Generation with a small budget: through transformers' generate, and independent of placement."""
 
-import nearkv
 import pytest
 import torch
+
+import nearkv
 from nearkv.errors import ContractError, StorageError
 from nearkv.policy import names
 from tests.host.conftest import make_model
@@ -97,5 +98,8 @@ def test_keys_that_are_not_finite_are_named(ids, drive):
     with torch.no_grad():
         model.model.embed_tokens.weight[int(ids[1, 40])] = float("nan")
     cache = nearkv.TieredCache(model, drive, budget=160)
-    with torch.inference_mode(), pytest.raises(ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"):
+    with (
+        torch.inference_mode(),
+        pytest.raises(ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"),
+    ):
         model(ids, cache=cache, use_cache=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from nearkv.cache.geometry import Geometry
 from nearkv_drivers import address_of
 from nearkv_drivers.device import ALIGNMENT
 from nearkv_drivers.wire import BLOCK_TOKENS
-
-from nearkv.cache.geometry import Geometry
 
 
 def aligned_bytes(nbytes: int, *, pinned: bool = False) -> npt.NDArray[np.uint8]:

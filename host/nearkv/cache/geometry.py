@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from nearkv_drivers.device import ALIGNMENT
-from nearkv_drivers.wire import BLOCK_TOKENS, block_bytes, row_width
 
 from nearkv.errors import UnsupportedError
+from nearkv_drivers.device import ALIGNMENT
+from nearkv_drivers.wire import BLOCK_TOKENS, block_bytes, row_width
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from nearkv_drivers.wire import BLOCK_TOKENS, LOG_MASS_MAX, LOG_MASS_MIN
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -22,6 +21,7 @@ from nearkv.cache.scoring import score_layer, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import Tail
 from nearkv.errors import UnsupportedError
+from nearkv_drivers.wire import BLOCK_TOKENS, LOG_MASS_MAX, LOG_MASS_MIN
 
 
 class TieredLayer(CacheLayerMixin):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from nearkv_drivers.device import Device
-from nearkv_drivers.wire import BLOCK_TOKENS
 
 from nearkv.cache.buffers import BlockBuffer, aligned_bytes
 from nearkv.cache.config import TierConfig
@@ -17,6 +15,8 @@ from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
 from nearkv.errors import MemoryLimitError
 from nearkv.policy import create
+from nearkv_drivers.device import Device
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 DEFAULT_HOT_SHARE = 0.75
 """Share of a step's selection that stays hot where no DRAM limit is given."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from nearkv_drivers.wire import BLOCK_TOKENS
 
 from nearkv.cache.geometry import Geometry
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class Tail:

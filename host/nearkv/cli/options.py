@@ -56,9 +56,7 @@ def tier_config(
         except DeviceError as error:
             raise typer.BadParameter(str(error)) from error
     try:
-        return TierConfig(
-            budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens
-        )
+        return TierConfig(budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 
