@@ -100,7 +100,7 @@ def test_cache_operations_are_refused(prepared, call, said):
 
 def test_beam_search_is_refused(prepared):
     model, _ = prepared
-    with pytest.raises(UnsupportedError, match="beam search|repeat"):
+    with pytest.raises(UnsupportedError, match=r"beam search|repeat"):
         model.generate(
             torch.randint(3, 101, (1, 40)),
             cache=nearkv.TieredCache(model, MemoryDevice()),

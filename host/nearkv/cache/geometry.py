@@ -30,7 +30,9 @@ class Geometry:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise UnsupportedError(f"KV of type {self.dtype} is not supported; load the model in float32, float16 or bfloat16")
+            raise UnsupportedError(
+                f"KV of type {self.dtype} is not supported; load the model in float32, float16 or bfloat16"
+            )
         row_width(self.head_dim)
 
     @property
