@@ -32,6 +32,11 @@ class Tail:
         """Tokens of ``sequence`` in the window."""
         return self.length[sequence] - self.start[sequence]
 
+    @property
+    def counts(self) -> list[int]:
+        """Tokens of every sequence in the window."""
+        return [length - start for length, start in zip(self.length, self.start, strict=True)]
+
     def window(self, sequence: int) -> torch.Tensor:
         """The window's tokens [kv_heads, count, 2, head_dim] of ``sequence``."""
         return self.pairs[sequence, :, : self.count(sequence)]

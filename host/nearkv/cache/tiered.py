@@ -62,7 +62,7 @@ class TieredCache(Cache):
         return [layer for layer in self.layers if isinstance(layer, TieredLayer) and layer.is_initialized]
 
     def dram_bytes(self) -> dict[str, int]:
-        """Host bytes that hold KV now: hot pool, newest tokens, attention input, prefill staging, sliding windows."""
+        """Host bytes that hold KV now: hot pool, newest tokens, fetched blocks, prefill staging, sliding windows."""
         layers = self.tiered_layers
         return {
             "hot_pool": sum(layer.pool.memory.nbytes for layer in layers),
