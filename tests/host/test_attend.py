@@ -38,7 +38,7 @@ def test_in_place_equals_gathered(geometry, counts, missing):
     tail.length = list(counts[: g.batch])
     pool = LayerPool(0, g, random_bytes((g.streams, SHARE), g), create("hit_rate"), pinned_blocks=1)
     for stream in range(g.streams):
-        pool.warm(stream, stream, pool.memory[stream, :HOT].copy())
+        pool.warm(stream, np.arange(stream, stream + HOT, dtype=np.int32), pool.memory[stream, :HOT].copy())
     selected = np.tile(np.arange(SELECTED, dtype=np.int32), (g.streams, 1))
     if missing:
         selected[0, 2:] = -1

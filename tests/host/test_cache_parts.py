@@ -9,13 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers.cache_utils import DynamicSlidingWindowLayer
 
+import nearkv
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks, aligned_bytes
+from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.placement import prompt_placement
 from nearkv.cache.pool import LayerPool
 from nearkv.cache.tail import Tail
 from nearkv.cache.window import WindowLayer
 from nearkv.policy import create, names
+from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 
 GEOMETRIES = [
@@ -152,3 +156,35 @@ def test_the_pool_neither_loses_nor_duplicates(policy, data):
             assert not had_sink[stream] or 0 in held
             for slot, block in enumerate(pool.resident[stream]):
                 assert block < 0 or (pool.memory[stream, slot] == drive[stream, block]).all()
+
+
+def test_warm_up_places_what_the_last_queries_attend_to():
+    g = Geometry(1, 2, 32, torch.float32, 4)
+    staged = BlockBuffer(g)
+    staged.reserve(40)
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.randn(2, 40 * 32, 2, 32, generator=generator)
+    direction = torch.randn(32, generator=generator)
+    important = {0: [7, 21], 1: [3, 30]}
+    for head, blocks in important.items():
+        for block in blocks:
+            pairs[head, block * 32 : block * 32 + 32, 0] += 3 * direction
+    staged.put(0, 0, pairs)
+    query = direction.expand(1, 4, 20, 32)
+    placed = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(sink_blocks=1))
+    assert [sorted(blocks.tolist()) for blocks in placed] == [[0, 7, 21], [0, 3, 30]]
+    newest = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(warm_up=False))
+    assert [blocks.tolist() for blocks in newest] == [[37, 38, 39]] * 2
+
+
+def test_kv_of_a_dense_cache_can_be_taken_over():
+    model = nearkv.attach(make_model("llama"))
+    ids = torch.randint(3, 101, (1, 150), generator=torch.Generator().manual_seed(5))
+    with torch.inference_mode():
+        dense = model(ids, use_cache=True)
+        cache = nearkv.TieredCache(model, MemoryDevice(), budget=1024)
+        for number, layer in enumerate(dense.cache.layers):
+            cache.load(number, layer.keys, layer.values)
+        step = model(ids[:, :1], cache=cache, use_cache=True).logits
+        reference = model(ids[:, :1], cache=dense.cache, use_cache=True).logits
+    assert (step - reference).abs().max() < 1e-5

@@ -80,10 +80,8 @@ def test_a_damaged_kv_block_is_never_attended(model, ids, drive):
 def test_a_failed_write_surfaces(model, ids, drive):
     drive.fail_writes = 1
     cache = nearkv.TieredCache(model, drive, budget=160)
-    with torch.inference_mode():
+    with torch.inference_mode(), pytest.raises(StorageError, match="full"):
         model(ids, cache=cache, use_cache=True)
-        with pytest.raises(StorageError, match="full"):
-            cache.settle()
 
 
 def test_a_failed_read_leaves_the_pool_as_it_was(model, ids, drive):

@@ -45,7 +45,7 @@ def test_every_block_is_readable_at_every_moment(name, share, pinned, steps):
     pool = LayerPool(0, SimpleNamespace(streams=streams), memory, policy.create(name), pinned)
     for stream in range(streams):
         newest = np.stack([content(stream, block) for block in range(BLOCKS - share, BLOCKS)] or [np.zeros(0)])
-        pool.warm(stream, BLOCKS - share, newest[:share])
+        pool.warm(stream, np.arange(BLOCKS - share, BLOCKS, dtype=np.int32), newest[:share])
     for seed, count, read_fails in steps:
         rng = np.random.default_rng(seed)
         selected = np.stack([rng.permutation(BLOCKS)[:count] for _ in range(streams)]).astype(np.int32)

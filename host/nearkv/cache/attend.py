@@ -122,6 +122,8 @@ class GatheredAttention:
             torch.cat([part.to(self._device, non_blocking=True), newest[..., which, :]], dim=2)
             for which, part in enumerate(buffer.keys_values(span))
         )
+        if self._device.type == "cuda":
+            buffer.copies_started()
         if (selected >= 0).all() and len(set(counts)) == 1:
             return keys, values, None
         mask = np.zeros((g.batch, g.kv_heads, 1, span + max(counts)), bool)

@@ -29,6 +29,7 @@ class BlockBuffer:
     def __init__(self, geometry: Geometry, *, pinned: bool = False) -> None:
         self.geometry = geometry
         self._pinned = pinned
+        self._copied: torch.cuda.Event | None = None
         self.blocks = 0
         self.bytes: npt.NDArray[np.uint8] = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
 
@@ -36,6 +37,17 @@ class BlockBuffer:
     def nbytes(self) -> int:
         """Bytes held."""
         return int(self.bytes.nbytes)
+
+    def copies_started(self) -> None:
+        """Copies from this buffer to an accelerator were queued on the current stream."""
+        self._copied = torch.cuda.Event()
+        self._copied.record()
+
+    def wait_until_free(self) -> None:
+        """Wait for queued copies, so that the buffer may be overwritten."""
+        if self._copied is not None:
+            self._copied.synchronize()
+            self._copied = None
 
     def reserve(self, blocks: int) -> None:
         """Hold at least ``blocks`` blocks per stream. What was in the buffer is lost when it grows."""

@@ -13,9 +13,11 @@ class TierConfig:
     """Settings of a :class:`~nearkv.TieredCache`.
 
     ``budget`` is the number of tokens attention may read per step and layer; ``dram_limit`` the bytes of host memory
-    that may hold KV during decode, over all layers (None: as much as three quarters of every layer's budget needs).
+    that may hold KV during decode, over all layers (None: one and a half times what every layer's budget needs).
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
-    attended. ``bits`` is the precision of the score blocks. ``expected_tokens`` sizes the drive extents of a stream
+    attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
+    pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
+    newest. ``expected_tokens`` sizes the drive extents of a stream
     so that they lie in one piece; a stream may grow past it.
     """
 
@@ -24,7 +26,8 @@ class TierConfig:
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
-    policy: str = "lru"
+    policy: str = "lookahead"
+    warm_up: bool = True
     expected_tokens: int = 0
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from nearkv.cache.attend import decode_attention, stream_queries
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.padding import left_padding, realign
+from nearkv.cache.placement import newest_placement, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
 from nearkv.cache.runtime import Runtime
 from nearkv.cache.scoring import score_layer, select
@@ -97,38 +98,55 @@ class TieredLayer(CacheLayerMixin):
         scale: float,
     ) -> torch.Tensor:
         """Dense attention over everything, then seal what is complete."""
-        g, count = self.geometry, keys.shape[2]
-        past = self._length - count
-        padding = left_padding(mask, g.batch, self._length, self.padding)
+        padding = left_padding(mask, self.geometry.batch, self._length, self.padding)
         self.padding = padding
-        blocks = -(-self._length // BLOCK_TOKENS)
-        staging = self._runtime.staging(g, self.store, blocks, self.device)
-        if past:
-            self.store.read_all(staging)
-        for sequence in range(g.batch):
-            if past:
-                staging.put(sequence, self.tail.start[sequence], self.tail.window(sequence))
-            skip = max(padding[sequence] - past, 0)
-            pairs = torch.stack([keys[sequence, :, skip:], values[sequence, :, skip:]], dim=2)
-            staging.put(sequence, max(past - padding[sequence], 0), pairs)
+        past = self._length - keys.shape[2]
+        staging = self._stage(keys, values)
         if past:
             keys, values = (part.to(self.device) for part in staging.keys_values(self._length))
             mask = realign(mask, padding)
         output, _ = sdpa_attention_forward(module, query, keys, values, mask, scaling=scale)
-        self._seal_prefill(staging.bytes)
-        for sequence in range(g.batch):
-            self.tail.load(sequence, self._length - padding[sequence], staging.tokens()[sequence])
+        lengths = [self._length - skip for skip in padding]
+        self._seal(staging, prompt_placement(query, staging, lengths, scale, self.pool.share, self._runtime.config))
         return output
 
-    def _seal_prefill(self, staged: npt.NDArray[np.uint8]) -> None:
+    def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Take over ``keys`` and ``values`` [batch, kv_heads, n, head_dim] that were computed elsewhere, unpadded.
+
+        They are stored as a prefill would store them; nothing is attended.
+        """
+        self.update(keys, values)
+        self._new, self.padding = None, self.padding or [0] * self.geometry.batch
+        lengths = [self._length - skip for skip in self.padding]
+        self._seal(self._stage(keys, values), newest_placement(lengths, self.geometry.kv_heads, self.pool.share))
+
+    def _stage(self, keys: torch.Tensor, values: torch.Tensor) -> BlockBuffer:
+        """One layer's full KV in memory: what the drive and the tail hold, and the new tokens behind it."""
+        g, past = self.geometry, self._length - keys.shape[2]
         assert self.padding is not None
-        for stream in range(self.geometry.streams):
-            length = self._length - self.padding[stream // self.geometry.kv_heads]
+        staging = self._runtime.staging(g, self.store, -(-self._length // BLOCK_TOKENS), self.device)
+        if past:
+            self.store.read_all(staging)
+        for sequence, padding in enumerate(self.padding):
+            if past:
+                staging.put(sequence, self.tail.start[sequence], self.tail.window(sequence))
+            skip = max(padding - past, 0)
+            pairs = torch.stack([keys[sequence, :, skip:], values[sequence, :, skip:]], dim=2)
+            staging.put(sequence, max(past - padding, 0), pairs)
+        return staging
+
+    def _seal(self, staging: BlockBuffer, placement: list[npt.NDArray[np.int32]]) -> None:
+        """Write what is complete, fill the pool with ``placement`` (blocks by stream), keep the newest tokens."""
+        g = self.geometry
+        assert self.padding is not None
+        for stream, hot in enumerate(placement):
+            length = self._length - self.padding[stream // g.kv_heads]
             first, last = int(self.store.sealed[stream]), max(length, 0) // BLOCK_TOKENS
             if last > first:
-                self.store.seal(stream, staged[stream, first:last], adopt=False)
-            hot = min(self.pool.share, last)
-            self.pool.warm(stream, last - hot, staged[stream, last - hot : last])
+                self.store.seal(stream, staging.bytes[stream, first:last], adopt=False)
+            self.pool.warm(stream, hot, staging.bytes[stream, hot])
+        for sequence, padding in enumerate(self.padding):
+            self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
 
     # --- decode ------------------------------------------------------------------------------------------------
 

@@ -99,14 +99,14 @@ class LayerPool:
         attention.copy_blocks(source.astype(np.uint64), target, fetched.shape[2])
         return len(streams)
 
-    def warm(self, stream: int, first: int, blocks: npt.NDArray[np.uint8]) -> None:
-        """Fill ``stream`` with ``blocks`` (uint8 [n, kv block bytes], n <= share), the first being block ``first``."""
+    def warm(self, stream: int, blocks: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        """Let ``stream`` hold exactly ``blocks`` (int32 [n], n <= share), whose bytes are ``data`` [n, block bytes]."""
         count = len(blocks)
-        if not count:
-            return
-        self._grow(first + count)
-        self._place(np.full(count, stream), np.arange(count), np.arange(first, first + count, dtype=np.int32))
-        self.memory[stream, :count] = blocks
+        self._grow(int(blocks.max(initial=0)) + 1)
+        self._where[stream] = -1
+        self.resident[stream] = -1
+        self._place(np.full(count, stream), np.arange(count), blocks)
+        self.memory[stream, :count] = data
 
     def _place(
         self, streams: npt.NDArray[np.int64], slots: npt.NDArray[np.int64], blocks: npt.NDArray[np.int32]

@@ -18,16 +18,20 @@ from nearkv.policy import create
 from nearkv_drivers.device import Device
 from nearkv_drivers.wire import BLOCK_TOKENS
 
-DEFAULT_HOT_SHARE = 0.75
-"""Share of a step's selection that stays hot where no DRAM limit is given."""
+DEFAULT_HOT_SHARE = 1.5
+"""Hot blocks per block of a step's selection where no DRAM limit is given: consecutive selections overlap by about
+three quarters, so the last few steps' union needs little more than one selection."""
+
+MOST_HOT_SHARE = 16
+"""Hot blocks per selected block beyond which a DRAM limit is not used up, where the context's length is unknown."""
 
 
 class Runtime:
     """Shared by the ``layers`` tiered layers of a cache; one step or prefill touches one layer at a time.
 
     ``staging`` holds one layer's full KV during prefill (the source of its write-behind), ``gather`` one layer's
-    selected blocks during decode (only those fetched, where the host attends). Both are shared, so memory beyond the hot
-    pool stays at one layer's.
+    selected blocks during decode (only those fetched, where the host attends). Both are shared, so memory beyond the
+    hot pool stays at one layer's.
     """
 
     def __init__(self, config: TierConfig, device: Device, layers: int) -> None:
@@ -46,7 +50,7 @@ class Runtime:
         return max((self.config.budget - tail_tokens) // BLOCK_TOKENS, 0)
 
     def pool(self, layer: int, geometry: Geometry) -> LayerPool:
-        """The hot pool of ``layer``, with its share of the DRAM limit. Raises MemoryLimitError naming what is needed."""
+        """The hot pool of ``layer``, its share of the DRAM limit. Raises MemoryLimitError naming what is needed."""
         share = self._hot_blocks(geometry)
         nbytes = geometry.streams * share * geometry.kv_block_bytes
         memory = aligned_bytes(nbytes).reshape(geometry.streams, share, geometry.kv_block_bytes)
@@ -66,8 +70,10 @@ class Runtime:
         return self._buffer(self._staging, geometry, blocks, device)
 
     def gather(self, geometry: Geometry, blocks: int, device: torch.device) -> BlockBuffer:
-        """The buffer of one layer's selected blocks, at least ``blocks`` per stream."""
-        return self._buffer(self._gather, geometry, blocks, device)
+        """The buffer of one layer's selected blocks, at least ``blocks`` per stream, once its last copies are done."""
+        buffer = self._buffer(self._gather, geometry, blocks, device)
+        buffer.wait_until_free()
+        return buffer
 
     def release_staging(self) -> None:
         """Give the prefill buffers back once decode begins."""
@@ -107,9 +113,10 @@ class Runtime:
         if share < config.sink_blocks + 1:
             need = tails + gather + (config.sink_blocks + 1) * per_block
             raise MemoryLimitError(
-                f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a budget "
-                f"of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one layer's "
-                f"fetched blocks {gather:,}, sink and one hot block per stream {need - tails - gather:,}); "
+                f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a "
+                f"budget of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one "
+                f"layer's fetched blocks {gather:,}, sink and one hot block per stream {need - tails - gather:,}); "
                 "raise the limit or lower the budget"
             )
-        return int(min(share, wanted))
+        expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
+        return int(min(share, expected or MOST_HOT_SHARE * wanted))

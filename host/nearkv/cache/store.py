@@ -23,7 +23,7 @@ GROWTH_BLOCKS = 64
 
 @dataclass
 class ScoreRun:
-    """Score blocks of one segment that follow each other on the drive: ``blocks`` of them from ``extent``'s ``first`` byte."""
+    """``blocks`` score blocks of segment number ``segment`` that follow each other from drive address ``offset``."""
 
     offset: int
     blocks: int
@@ -100,7 +100,7 @@ class LayerStore:
     def read(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
     ) -> ReadHandle:
-        """Read KV ``blocks`` of ``streams`` to host ``addresses``, in one batch. Check with :meth:`verify` when done."""
+        """Read KV ``blocks`` of ``streams`` to host ``addresses`` in one batch; check with :meth:`verify` when done."""
         return self._device.read(self._kv_offset[streams, blocks], self.geometry.kv_block_bytes, addresses)
 
     def verify(
@@ -128,9 +128,7 @@ class LayerStore:
             at = np.full(count, stream), np.arange(count)
             self.verify(*at, target.bytes[stream, :count])
 
-    def _encode(
-        self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool
-    ) -> tuple[Segment, int]:
+    def _encode(self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool) -> tuple[Segment, int]:
         """Encode the keys of ``blocks``; returns the new segment and the number of the one it is scored with."""
         index, g = self.streams[stream], self.geometry
         one = Geometry(1, 1, g.head_dim, g.dtype, g.bits)

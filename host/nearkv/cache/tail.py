@@ -11,8 +11,8 @@ from nearkv_drivers.wire import BLOCK_TOKENS
 class Tail:
     """Tokens [start, length) of every sequence; ``start`` is a multiple of 32.
 
-    ``pairs`` is [batch, kv_heads, (recent + 1) * 32, 2, head_dim] on the model's device. A sequence whose window is full
-    of sealed blocks gives up its oldest block, so at least ``recent`` sealed blocks stay once there are as many.
+    ``pairs`` is [batch, kv_heads, (recent + 1) * 32, 2, head_dim] on the model's device. A sequence whose window is
+    full of sealed blocks gives up its oldest block, so at least ``recent`` sealed blocks stay once there are as many.
     """
 
     def __init__(self, geometry: Geometry, recent_blocks: int, device: torch.device) -> None:
@@ -64,7 +64,7 @@ class Tail:
         return self.pairs[sequence, :, count - BLOCK_TOKENS : count]
 
     def load(self, sequence: int, length: int, tokens: torch.Tensor) -> None:
-        """After a prefill to ``length`` tokens: keep the window out of ``tokens`` [kv_heads, blocks, 32, 2, head_dim]."""
+        """Keep the window of ``length`` tokens [kv_heads, blocks, 32, 2, head_dim] that a prefill staged."""
         start = max(0, length // BLOCK_TOKENS - self._recent) * BLOCK_TOKENS
         self.start[sequence], self.length[sequence] = start, length
         blocks = tokens[:, start // BLOCK_TOKENS : -(-length // BLOCK_TOKENS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
+import torch
 from transformers import Cache, PreTrainedModel
 from transformers.configuration_utils import PreTrainedConfig
 
@@ -74,9 +75,18 @@ class TieredCache(Cache):
     def full_kv_bytes(self) -> int:
         """Bytes that a dense cache of the same tokens would hold (padding excluded)."""
         tiered = sum(
-            sum(layer.tail.length) * layer.geometry.kv_heads * layer.geometry.token_bytes for layer in self.tiered_layers
+            sum(layer.tail.length) * layer.geometry.kv_heads * layer.geometry.token_bytes
+            for layer in self.tiered_layers
         )
         return tiered + self.dram_bytes()["windows"]
+
+    def load(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Take over the KV of ``layer`` ([batch, kv_heads, n, head_dim], no padding) that a dense cache computed."""
+        target = self.layers[layer]
+        if isinstance(target, TieredLayer):
+            target.load(keys, values)
+        else:
+            target.update(keys, values)
 
     def settle(self) -> None:
         """Wait until every sealed block is on the drive. Raises StorageError naming the first that failed."""
