@@ -105,6 +105,8 @@ class LayerPool:
         self._grow(int(blocks.max(initial=0)) + 1)
         self._where[stream] = -1
         self.resident[stream] = -1
+        if not count:
+            return
         self._place(np.full(count, stream), np.arange(count), blocks)
         self.memory[stream, :count] = data
 
