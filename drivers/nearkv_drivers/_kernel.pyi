@@ -49,3 +49,21 @@ def encode_queries(
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]: ...
 def crc32c(data: npt.NDArray[np.uint8], seed: int = 0, isa: str = "") -> int: ...
 def crc32c_rows(rows: npt.NDArray[np.uint8], isa: str = "") -> npt.NDArray[np.uint32]: ...
+def attend(
+    queries: npt.NDArray[np.float32],
+    blocks: npt.NDArray[np.uint64],
+    tails: npt.NDArray[np.uint64],
+    tail_tokens: npt.NDArray[np.int64],
+    dtype: str,
+    scale: float,
+    isa: str = "",
+) -> npt.NDArray[np.float32]: ...
+def tail_mass(
+    queries: npt.NDArray[np.float32],
+    tails: npt.NDArray[np.uint64],
+    tail_tokens: npt.NDArray[np.int64],
+    dtype: str,
+    scale: float,
+    isa: str = "",
+) -> npt.NDArray[np.int32]: ...
+def copy_blocks(sources: npt.NDArray[np.uint64], destinations: npt.NDArray[np.uint64], length: int) -> None: ...

@@ -1,10 +1,14 @@
 """The parts of the cache on their own: buffers, tail, window, extents, pool."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.cache_utils import DynamicSlidingWindowLayer
+
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks, aligned_bytes
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
@@ -13,7 +17,6 @@ from nearkv.cache.tail import Tail
 from nearkv.cache.window import WindowLayer
 from nearkv.policy import create, names
 from tests.host.memory_device import MemoryDevice
-from transformers.cache_utils import DynamicSlidingWindowLayer
 
 GEOMETRIES = [
     Geometry(2, 2, 32, torch.float32, 4),
@@ -33,7 +36,7 @@ def test_tokens_come_back_from_a_block_buffer(geometry, data):
     buffer = BlockBuffer(g)
     buffer.reserve(-(-count // 32))
     for sequence in range(g.batch):
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in pairwise(edges):
             buffer.put(sequence, a, pairs[sequence, :, a:b])
     keys, values = buffer.keys_values(count)
     assert torch.equal(keys, pairs[..., 0, :])
@@ -71,11 +74,13 @@ def test_the_tail_holds_the_newest_tokens(prompt, steps, recent):
         assert tail.start[0] in (before, before + 32)
         assert tail.window(0)[0, :, 1, 0].tolist() == list(range(tail.start[0], at + 1))
         # What left the window was sealed at least `recent` blocks ago.
-        assert tail.start[0] <= max(0, (at + 1) // 32 - recent + (0 if (at + 1) % 32 else 0)) * 32
+        assert tail.start[0] <= max(0, (at + 1) // 32 - recent) * 32
         assert tail.count(0) >= min(at + 1, recent * 32)
 
 
-@given(window=st.integers(2, 40), chunks=st.lists(st.integers(1, 30), min_size=1, max_size=6), steps=st.integers(1, 120))
+@given(
+    window=st.integers(2, 40), chunks=st.lists(st.integers(1, 30), min_size=1, max_size=6), steps=st.integers(1, 120)
+)
 @settings(max_examples=40, deadline=None)
 def test_the_window_layer_equals_transformers(window, chunks, steps):
     ours, theirs = WindowLayer(window), DynamicSlidingWindowLayer(window)
@@ -93,7 +98,7 @@ def test_extents_are_aligned_and_never_overlap(asked):
     allocator = ExtentAllocator()
     extents = sorted((allocator.allocate(size, kind), size) for size, kind in asked)
     assert all(offset % 4096 == 0 for offset, _ in extents)
-    assert all(a + size <= b for (a, size), (b, _) in zip(extents, extents[1:], strict=False))
+    assert all(a + size <= b for (a, size), (b, _) in pairwise(extents))
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), block=st.sampled_from([576, 1088, 2112, 4160]))

@@ -125,12 +125,12 @@ class PyStart {
   bool done() const { return start_->done(); }
 
   nb::list wait() {
-    if (!results_.is_valid()) {
-      std::vector<Result>* results;
-      {
-        const nb::gil_scoped_release release;
-        results = &start_->wait();
-      }
+    std::vector<Result>* results;
+    {
+      const nb::gil_scoped_release release;
+      results = &start_->wait();
+    }
+    if (!results_.is_valid()) {  // looked at under the GIL: several threads may wait
       results_ = nb::list();
       for (size_t i = 0; i < results->size(); ++i)
         results_.append(to_python((*results)[i], groups_[i]));

@@ -16,4 +16,5 @@ NB_MODULE(_kernel, module) {
   });
   nearkv::bind_score(module);
   nearkv::bind_codec(module);
+  nearkv::bind_attend(module);
 }

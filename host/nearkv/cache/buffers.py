@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from nearkv.cache.geometry import Geometry
 from nearkv_drivers import address_of
 from nearkv_drivers.device import ALIGNMENT
 from nearkv_drivers.wire import BLOCK_TOKENS
-
-from nearkv.cache.geometry import Geometry
 
 
 def aligned_bytes(nbytes: int, *, pinned: bool = False) -> npt.NDArray[np.uint8]:
@@ -72,6 +72,10 @@ class BlockBuffer:
         """Host address of each (stream, position) block."""
         return block_addresses(self.bytes, streams * self.blocks + positions)
 
+    def grid(self, count: int) -> npt.NDArray[np.uint64]:
+        """Host addresses of the first ``count`` blocks of every stream: uint64 [S, count]."""
+        return block_grid(self.bytes)[:, :count]
+
 
 def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tensor:
     """View uint8 [streams, n, kv block bytes] as [batch, kv_heads, n, 32, 2, head_dim] of the model's dtype."""
@@ -83,6 +87,12 @@ def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tenso
 def block_addresses(blocks: npt.NDArray[np.uint8], index: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """Host addresses of the blocks at flat ``index`` of a contiguous uint8 [..., block bytes] array."""
     return (address_of(blocks) + index * blocks.shape[-1]).astype(np.uint64)
+
+
+def block_grid(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Host addresses of the blocks of a contiguous uint8 [S, n, block bytes] array: uint64 [S, n]."""
+    streams, count, size = blocks.shape
+    return (address_of(blocks) + np.arange(streams * count, dtype=np.uint64) * np.uint64(size)).reshape(streams, count)
 
 
 def aligned_blocks(pairs: torch.Tensor, geometry: Geometry) -> npt.NDArray[np.uint8]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearkv_drivers.wire import BLOCK_TOKENS
-
 from nearkv.policy import names
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 @dataclass(frozen=True)

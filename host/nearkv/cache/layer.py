@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from nearkv_drivers.wire import BLOCK_TOKENS, LOG_MASS_MAX, LOG_MASS_MIN
-from torch.nn.functional import scaled_dot_product_attention
 from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from nearkv.cache.attend import decode_attention, stream_queries
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.padding import left_padding, realign
@@ -22,6 +20,7 @@ from nearkv.cache.scoring import score_layer, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import Tail
 from nearkv.errors import UnsupportedError
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class TieredLayer(CacheLayerMixin):
@@ -53,6 +52,7 @@ class TieredLayer(CacheLayerMixin):
         self.store: LayerStore = self._runtime.store(self.layer, self.geometry)
         self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry)
         self.tail = Tail(self.geometry, self._runtime.config.recent_blocks, key_states.device)
+        self._attention = decode_attention(self.geometry, self.tail, self._runtime.stats, key_states.device)
         self.padding: list[int] | None = None
         self.is_initialized = True
 
@@ -156,19 +156,11 @@ class TieredLayer(CacheLayerMixin):
         with stats.timed("score"):
             results = self._score(grouped, starts, wanted, scale)
             selected, priority = select(results, starts, wanted, runtime.config.sink_blocks)
-        blocks = selected.shape[1]
-        buffer = runtime.gather(g, blocks + runtime.config.recent_blocks + 1, self.device)
+        buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
             self._fetch(plan, buffer)
-        with stats.timed("gather"):
-            hit_streams, hit_positions = plan.hits
-            buffer.bytes[hit_streams, hit_positions] = self.pool.memory[
-                hit_streams, plan.slot[hit_streams, hit_positions]
-            ]
-            keys, values, mask = self._attention_input(buffer, plan.selected)
-        with stats.timed("attend"):
-            output = scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scale)
+        output = self._attention.attend(grouped, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
             stats.promotions += self.pool.admit(plan, priority, buffer.bytes)
         return output.flatten(1, 2).unsqueeze(1)
@@ -179,21 +171,11 @@ class TieredLayer(CacheLayerMixin):
         g = self.geometry
         if (wanted >= candidates).all():
             return [None] * g.streams
-        mass = self._tail_mass(grouped, scale).reshape(g.streams, -1)
-        queries = grouped.float().cpu().numpy().reshape(g.streams, -1, g.head_dim)
+        mass = self._attention.tail_mass(grouped, scale)
+        queries = stream_queries(grouped)
         results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, scale, mass)
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
-
-    def _tail_mass(self, grouped: torch.Tensor, scale: float) -> npt.NDArray[np.int32]:
-        """Log-mass (log2, 8 fraction bits) of the newest tokens: int32 [batch, kv_heads, group]."""
-        parts = []
-        for sequence in range(self.geometry.batch):
-            keys = self.tail.window(sequence)[:, :, 0]
-            scores = (grouped[sequence].float() @ keys.float().transpose(1, 2)) * scale
-            parts.append(torch.logsumexp(scores, dim=-1))
-        units = torch.stack(parts) * (math.log2(math.e) * 256)
-        return units.round().clamp(LOG_MASS_MIN, LOG_MASS_MAX).to(torch.int32).cpu().numpy()
 
     def _fetch(self, plan: Plan, buffer: BlockBuffer) -> None:
         """Read the missing blocks to their places in ``buffer`` and check them."""
@@ -206,32 +188,6 @@ class TieredLayer(CacheLayerMixin):
         blocks = plan.selected[streams, positions].astype(np.int64)
         self.store.read(streams, blocks, buffer.addresses(streams, positions)).wait()
         self.store.verify(streams, blocks, buffer.bytes[streams, positions])
-
-    def _attention_input(
-        self, buffer: BlockBuffer, selected: npt.NDArray[np.int32]
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """K and V [batch, kv_heads, tokens, head_dim] of the selected blocks and the newest tokens, and their mask."""
-        g, span = self.geometry, selected.shape[1] * BLOCK_TOKENS
-        counts = [self.tail.count(sequence) for sequence in range(g.batch)]
-        tokens = span + max(counts)
-        if self.device.type == "cpu":
-            for sequence in range(g.batch):
-                buffer.put(sequence, span, self.tail.window(sequence))
-            keys, values = buffer.keys_values(tokens)
-        else:
-            newest = self.tail.pairs[:, :, : max(counts)]
-            parts = buffer.keys_values(span)
-            keys, values = (
-                torch.cat([part.to(self.device, non_blocking=True), newest[..., which, :]], dim=2)
-                for which, part in enumerate(parts)
-            )
-        if (selected >= 0).all() and len(set(counts)) == 1:
-            return keys, values, None
-        mask = np.zeros((g.batch, g.kv_heads, 1, tokens), bool)
-        mask[..., 0, :span] = np.repeat(selected >= 0, BLOCK_TOKENS, axis=1).reshape(g.batch, g.kv_heads, span)
-        for sequence, count in enumerate(counts):
-            mask[sequence, :, 0, span : span + count] = True
-        return keys, values, torch.from_numpy(mask).to(self.device)
 
     # --- what transformers asks of a layer ---------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
 from nearkv.policy import Policy
+from nearkv_drivers import address_of, attention
 
 LOWEST, HIGHEST = -np.iinfo(np.int64).max, np.iinfo(np.int64).max
 
@@ -49,6 +50,9 @@ class LayerPool:
         self._pinned = pinned_blocks
         self.memory = memory
         self._policy = policy
+        self._slot_bytes = np.uint64(memory.shape[2])
+        rows = np.arange(geometry.streams, dtype=np.uint64)[:, None]
+        self._first_slot = np.uint64(address_of(memory)) + rows * np.uint64(memory.shape[1]) * self._slot_bytes
         self.share = memory.shape[1]
         self.resident = np.full((geometry.streams, self.share), -1, np.int32)
         """Block held by each slot; -1 where empty."""
@@ -61,10 +65,15 @@ class LayerPool:
         slot = np.where(selected >= 0, self._where[rows, np.maximum(selected, 0)], -1)
         return Plan(selected, slot.astype(np.int64))
 
+    def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
+        return self._first_slot + slot.astype(np.uint64) * self._slot_bytes
+
     def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
         """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.
 
-        ``fetched`` is uint8 [S, k or more, kv block bytes], laid out as ``plan.selected``; ``priority`` [S, k].
+        ``fetched`` is uint8 [S, k or more, kv block bytes], contiguous and laid out as ``plan.selected``; ``priority``
+        uint32 [S, k].
         """
         self._policy.observe(self.layer, plan.selected, priority)
         if not self.share:
@@ -85,7 +94,9 @@ class LayerPool:
         rank = np.concatenate([np.arange(n) for n in np.bincount(streams, minlength=len(kept)).tolist()])
         slots = free[streams, rank]
         self._place(streams, slots, plan.selected[streams, positions])
-        self.memory[streams, slots] = fetched[streams, positions]
+        source = address_of(fetched) + (streams * fetched.shape[1] + positions) * fetched.shape[2]
+        target = self._first_slot[streams, 0] + slots.astype(np.uint64) * self._slot_bytes
+        attention.copy_blocks(source.astype(np.uint64), target, fetched.shape[2])
         return len(streams)
 
     def warm(self, stream: int, first: int, blocks: npt.NDArray[np.uint8]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from nearkv_drivers import native
-from nearkv_drivers.device import Device, Mode, Run, ScoreRequest, ScoreResult
 
 from nearkv.cache.store import LayerStore, StreamIndex
+from nearkv_drivers import native
+from nearkv_drivers.device import Device, Mode, Run, ScoreRequest, ScoreResult
 
 
 def runs_of(index: StreamIndex, blocks: int) -> list[tuple[int, int, int]]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from nearkv_drivers import native
-from nearkv_drivers.device import Device, ReadHandle, StorageError
-from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
 from nearkv.cache.buffers import BlockBuffer, token_view
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
+from nearkv_drivers import native
+from nearkv_drivers.device import Device, ReadHandle, StorageError
+from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
 GROWTH_BLOCKS = 64
 """Blocks by which a stream's extents grow once what was expected is used up."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from nearkv_drivers.wire import BLOCK_TOKENS
 
 from nearkv.cache.geometry import Geometry
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class Tail:
@@ -31,6 +31,11 @@ class Tail:
     def count(self, sequence: int) -> int:
         """Tokens of ``sequence`` in the window."""
         return self.length[sequence] - self.start[sequence]
+
+    @property
+    def counts(self) -> list[int]:
+        """Tokens of every sequence in the window."""
+        return [length - start for length, start in zip(self.length, self.start, strict=True)]
 
     def window(self, sequence: int) -> torch.Tensor:
         """The window's tokens [kv_heads, count, 2, head_dim] of ``sequence``."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-import nearkv_drivers
-from nearkv_drivers.device import Device
 from transformers import Cache, PreTrainedModel
 from transformers.configuration_utils import PreTrainedConfig
 
+import nearkv_drivers
 from nearkv.cache.config import TierConfig
 from nearkv.cache.layer import TieredLayer
 from nearkv.cache.runtime import Runtime
@@ -17,6 +16,7 @@ from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
 from nearkv.errors import UnsupportedError
 from nearkv.models import ATTENTION, TIERED, layer_plan
+from nearkv_drivers.device import Device
 
 
 class TieredCache(Cache):
@@ -62,7 +62,7 @@ class TieredCache(Cache):
         return [layer for layer in self.layers if isinstance(layer, TieredLayer) and layer.is_initialized]
 
     def dram_bytes(self) -> dict[str, int]:
-        """Host bytes that hold KV now: hot pool, newest tokens, attention input, prefill staging, sliding windows."""
+        """Host bytes that hold KV now: hot pool, newest tokens, fetched blocks, prefill staging, sliding windows."""
         layers = self.tiered_layers
         return {
             "hot_pool": sum(layer.pool.memory.nbytes for layer in layers),

@@ -43,9 +43,7 @@ def demo(
     shown = context - TEMPLATE_TOKENS - ANSWER_TOKENS - SCORED_TOKENS
     document = material.with_needle(loaded.tokenizer.decode(ids[:shown]), depth)
     prompt = torch.tensor(before + loaded.tokenizer(document, add_special_tokens=False, verbose=False).input_ids)
-    task = Comparison(
-        prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model)
-    )
+    task = Comparison(prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model))
     config = options.tier_config(
         budget,
         dram_limit,

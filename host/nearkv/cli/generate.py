@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -67,10 +68,8 @@ def generate(
         write_json(json_file, report)
 
 
-def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> "torch.Tensor":
+def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
     """Token ids [n] of ``text``, in the model's chat template unless ``raw`` or it has none."""
-    import torch
-
     if raw or not loaded.tokenizer.chat_template:
         ids = loaded.tokenizer(text, verbose=False).input_ids
     else:

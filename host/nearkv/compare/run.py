@@ -51,9 +51,7 @@ class Comparison:
         return frozenset(round((i + 0.5) * steps / SAMPLED_STEPS) for i in range(SAMPLED_STEPS) if steps > 0)
 
 
-def compare(
-    model: PreTrainedModel, device: str, config: TierConfig, task: Comparison, bars: Bars
-) -> dict[str, Any]:
+def compare(model: PreTrainedModel, device: str, config: TierConfig, task: Comparison, bars: Bars) -> dict[str, Any]:
     """Run ``task`` both ways; returns the report that ``nearkv compare --json`` writes."""
     attach(model)
     dense = _dense(model, config, task, bars)
