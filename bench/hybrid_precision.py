@@ -37,14 +37,14 @@ def main(output: str, model_file: str, text_file: str, context: str, tokens: str
     ids = tokenizer(Path(text_file).read_text(), return_tensors="pt").input_ids[:, : n + steps]
     if ids.shape[1] < n + steps:
         sys.exit(f"{text_file} has only {ids.shape[1]} tokens")
-    prompt = model.base_model(ids[:, :n], use_cache=True).past_key_values
+    prompt = model.base_model(ids[:, :n], use_cache=True).cache
     cold = slice(BLOCK_TOKENS, int(n * (1 - ALPHA)) // BLOCK_TOKENS * BLOCK_TOKENS)
     result: dict[str, Any] = {"model": path.name, "context": n, "tokens": steps, "cold_tokens": cold.stop - cold.start}
     reference = None
     for bits in (0, 8, 4):
         cache = copy.deepcopy(prompt)
         size = cool(cache, cold, bits) if bits else 1.0
-        scores = torch.log_softmax(model(ids[:, n:], past_key_values=cache).logits[0, :-1], dim=-1)
+        scores = torch.log_softmax(model(ids[:, n:], cache=cache).logits[0, :-1], dim=-1)
         nll = -float(scores.gather(1, ids[0, n + 1 :, None]).mean())
         best = scores.argmax(dim=-1)
         if reference is None:
