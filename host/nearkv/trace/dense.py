@@ -54,9 +54,7 @@ def record_dense(
     selected = budget // BLOCK_TOKENS - sink_blocks - recent_blocks
     if selected < 1:
         raise TraceError(f"a budget of {budget} tokens leaves no block beside {sink_blocks + recent_blocks} always in")
-    first = n - steps - prompt_queries
-    if token_ids.shape[0] != 1 or first < budget:
-        raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")
+    first = _first_recorded(token_ids, steps, prompt_queries, budget)
     width = min(blocks, max(budget // BLOCK_TOKENS, int(blocks * dram_fraction)) + selected)
     visible = np.arange(first, n, dtype=np.int64) + 1
     ranked, priority, prompt, kv_bytes = [], [], [], 0
@@ -90,6 +88,15 @@ def record_dense(
         visible.astype(np.uint32),
         np.stack(prompt).astype(np.float32),
     )
+
+
+def _first_recorded(token_ids: torch.Tensor, steps: int, prompt_queries: int, budget: int) -> int:
+    """Position of the first query to record. Raises TraceError where the prompt before it is shorter than ``budget``."""
+    n = int(token_ids.shape[1])
+    first = n - steps - prompt_queries
+    if token_ids.shape[0] != 1 or first < budget:
+        raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")
+    return first
 
 
 def _share(query: torch.Tensor, key: torch.Tensor, scale: float, start: int) -> npt.NDArray[np.float32]:
