@@ -49,8 +49,7 @@ def record_dense(
     reach as far as a pool of ``dram_fraction`` of the context can hold. ``progress`` is called with each layer that
     is done. Raises TraceError for a text too short for the steps or a model without full-attention layers.
     """
-    n = int(token_ids.shape[1])
-    blocks = -(-n // BLOCK_TOKENS)
+    n, blocks = int(token_ids.shape[1]), -(-int(token_ids.shape[1]) // BLOCK_TOKENS)
     selected = budget // BLOCK_TOKENS - sink_blocks - recent_blocks
     if selected < 1:
         raise TraceError(f"a budget of {budget} tokens leaves no block beside {sink_blocks + recent_blocks} always in")
@@ -91,7 +90,7 @@ def record_dense(
 
 
 def _first_recorded(token_ids: torch.Tensor, steps: int, prompt_queries: int, budget: int) -> int:
-    """Position of the first query to record. Raises TraceError where the prompt before it is shorter than ``budget``."""
+    """Position of the first query to record. Raises TraceError where the prompt before it is below ``budget``."""
     n = int(token_ids.shape[1])
     first = n - steps - prompt_queries
     if token_ids.shape[0] != 1 or first < budget:
