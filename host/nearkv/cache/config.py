@@ -26,7 +26,7 @@ class TierConfig:
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
-    policy: str = "lookahead"
+    policy: str = "lru"
     warm_up: bool = True
     expected_tokens: int = 0
 

@@ -5,7 +5,7 @@ Life of a block: written once, when sealed; the drive is a complete backing stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +144,8 @@ class LayerStore:
                 f"layer {self.layer}, KV head {stream % g.kv_heads}, sequence {stream // g.kv_heads}, "
                 f"tokens from {first * BLOCK_TOKENS}: {error}"
             ) from error
-        index.segments.append(segment)
+        # Only the centre and the scale are needed again; the blocks would be a second copy of what the drive holds.
+        index.segments.append(replace(segment, blocks=segment.blocks[:0].copy()))
         self._scaling = None
         return segment, len(index.segments) - 1
 
