@@ -21,6 +21,7 @@ def check(outcome: Outcome) -> None:
     )
 
 
+@pytest.mark.timeout(1800)  # the first test of a kind builds the simulation
 @pytest.mark.parametrize("name", BENCHES)
 def test_bench(name: str) -> None:
     check(run_bench(name, seed=SEED))
