@@ -34,7 +34,7 @@ class TieredLayer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, layer: int, runtime: Runtime) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.layer = layer
         self._runtime = runtime
         self._length = 0

@@ -29,12 +29,14 @@ class Plan:
     @property
     def hits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(stream, position) of every selected block in the pool."""
-        return np.nonzero(self.slot >= 0)
+        streams, positions = np.nonzero(self.slot >= 0)
+        return streams, positions
 
     @property
     def misses(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(stream, position) of every selected block that must be fetched."""
-        return np.nonzero((self.slot < 0) & (self.selected >= 0))
+        streams, positions = np.nonzero((self.slot < 0) & (self.selected >= 0))
+        return streams, positions
 
 
 class LayerPool:
