@@ -6,7 +6,7 @@
 module nkv_select
   import nearkv_pkg::*;
 #(
-    parameter int unsigned STORE_ROWS = nearkv_pkg::STORE_ROWS,
+    parameter int unsigned STORE_ROWS = DEFAULT_STORE_ROWS,
     parameter int unsigned READ_LATENCY = 3
 ) (
     input  wire logic                          clk,

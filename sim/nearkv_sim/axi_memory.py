@@ -72,7 +72,9 @@ class MemoryModel:
 class ReadMemory(MemoryModel):
     """Answers reads in order; bursts wait for their latency beside each other, not one after the other."""
 
-    def __init__(self, bus: AxiReadBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0) -> None:
+    def __init__(
+        self, bus: AxiReadBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0
+    ) -> None:
         super().__init__(latency)
         self.clock, self.memory = clock, memory
         self.ar = AxiARSink(bus.ar, clock, reset, False)
@@ -106,7 +108,9 @@ class ReadMemory(MemoryModel):
 class WriteMemory(MemoryModel):
     """Accepts writes; a response comes a latency after the last beat."""
 
-    def __init__(self, bus: AxiWriteBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0) -> None:
+    def __init__(
+        self, bus: AxiWriteBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0
+    ) -> None:
         super().__init__(latency)
         self.clock, self.memory = clock, memory
         self.aw = AxiAWSink(bus.aw, clock, reset, False)

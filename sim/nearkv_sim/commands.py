@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from nearkv_drivers.device import ScoreRequest, ScoreResult
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.kernel_memory import (

@@ -12,7 +12,6 @@ from itertools import product
 from pathlib import Path
 
 from nearkv_drivers.device import Mode
-
 from nearkv_sim.stimulus import WIDTHS, Shape
 
 GROUPS = {"1": range(1, 2), "2..7": range(2, 8), "8": range(8, 9), "9..15": range(9, 16), "16": range(16, 17)}

@@ -94,10 +94,10 @@ def run_bench(
     bench = BENCHES[name]
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     kernel = bench.top == "nearkv_kernel"
-    extra = [SIM / "rtl" / ("kernel_ports.vlt" if kernel else "nkv_modules.sv")]
-    folder = build_simulation(
-        bench.top, extra, bench.parameters, cover=cover, waves=waves, ports_only=kernel
-    )
+    extra = [
+        SIM / "rtl" / name for name in (["kernel_ports.vlt"] if kernel else ["module_ports.vlt", "nkv_modules.sv"])
+    ]
+    folder = build_simulation(bench.top, extra, bench.parameters, cover=cover, waves=waves)
     run_folder = BUILD / "runs" / name
     shutil.rmtree(run_folder, ignore_errors=True)
     run_folder.mkdir(parents=True)

@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+
 from nearkv.contract import block_bytes, pack_blocks
 from nearkv_drivers.device import Mode, Run, ScoreRequest
-
-from nearkv_sim.toolchain import build_harness
 from nearkv_sim.commands import build_commands
+from nearkv_sim.toolchain import build_harness
 
 STREAM_BYTES = 4 << 20
 """Least size of the stream that each row reads."""
@@ -45,7 +45,9 @@ class Row:
     """Megabytes of keys that the simulation itself scores per second of host time."""
 
 
-def stream_request(bits: int, width: int, group: int, mode: Mode, k: int, address: int) -> tuple[ScoreRequest, np.ndarray]:
+def stream_request(
+    bits: int, width: int, group: int, mode: Mode, k: int, address: int
+) -> tuple[ScoreRequest, np.ndarray]:
     """A single-run request over at least STREAM_BYTES of random keys, and the keys."""
     rng = np.random.default_rng(bits * width + group)
     size = block_bytes(width, bits)
@@ -53,7 +55,9 @@ def stream_request(bits: int, width: int, group: int, mode: Mode, k: int, addres
     low, high = (-7, 8) if bits == 4 else (-127, 128)
     # 64 different blocks, repeated: sealing them is what takes time here.
     some = pack_blocks(
-        rng.integers(low, high, (64 * 32, width), np.int16).astype(np.int8), rng.integers(1, 256, 64 * 32, np.uint8), bits
+        rng.integers(low, high, (64 * 32, width), np.int16).astype(np.int8),
+        rng.integers(1, 256, 64 * 32, np.uint8),
+        bits,
     )
     keys = some[rng.integers(0, 64, blocks)]
     q = rng.integers(-127, 128, (group, width), np.int16).astype(np.int8)
@@ -74,11 +78,9 @@ def measure(harness: Path, bits: int, width: int, group: int, mode: Mode, k: int
     stalls = "0.25" if latency < 0 else "0"
     with tempfile.NamedTemporaryFile() as file:
         memory.tofile(file.name)
-        output = subprocess.run(
-            [str(harness), file.name, str(BASE), "1", str(commands), "0", str(results), str(64 if latency < 0 else latency),
-             stalls, "1", str(20_000_000)],
-            check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
+        words = [file.name, BASE, 1, commands, 0, results, 64 if latency < 0 else latency, stalls, 1, 20_000_000]
+        command = [str(harness), *map(str, words)]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     counted = json.loads(output)
     if counted["status"] != 0 or counted["beats"] * 64 != keys.nbytes:
         raise RuntimeError(f"the stream did not complete: {counted}")

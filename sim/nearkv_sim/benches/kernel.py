@@ -9,8 +9,8 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from nearkv_drivers.device import Mode, Run, ScoreRequest, ScoreResult
 
+from nearkv_drivers.device import Mode, Run, ScoreRequest, ScoreResult
 from nearkv_sim.coverage import BLOCKS, GROUPS, LATENCIES, STALLS, FunctionalCoverage
 from nearkv_sim.kernel_bench import KernelBench
 from nearkv_sim.runner import effort

@@ -9,8 +9,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles
-from nearkv_drivers.device import Mode
 
+from nearkv_drivers.device import Mode
 from nearkv_sim.axi_memory import DECERR, OKAY, SLVERR, MemoryModel
 from nearkv_sim.commands import REQUEST_DTYPE, RUN_DTYPE
 from nearkv_sim.coverage import FunctionalCoverage
@@ -45,7 +45,9 @@ async def still_works(bench: KernelBench, rng: Rng) -> None:
     await bench.run(some_cases(bench, rng, 2), LIMIT)
 
 
-async def expect(bench: KernelBench, start: Start, requests: int, status: str, failed: int, record: bool = True) -> None:
+async def expect(
+    bench: KernelBench, start: Start, requests: int, status: str, failed: int, record: bool = True
+) -> None:
     """Run ``start``, which must end with ``status`` at request ``failed``."""
     await bench.launch(start, requests)
     await bench.finish(LIMIT)
@@ -146,6 +148,11 @@ async def unaligned_pointers(dut: Any) -> None:
     await still_works(bench, rng)
 
 
+def fail_at(bad: int, response: int) -> Callable[[int], int]:
+    """Answer ``response`` at address ``bad``, and OKAY elsewhere."""
+    return lambda address: response if address == bad else OKAY
+
+
 @cocotb.test()
 async def memory_errors(dut: Any) -> None:
     """SLVERR and DECERR on records, queries, descriptors, keys and results end the run with the right status."""
@@ -167,13 +174,13 @@ async def memory_errors(dut: Any) -> None:
         ]
         for status, memory, address, event in places:
             bench.memory.write(start.results, bytes(64))
-            memory.error_at = lambda at, bad=address: response if at == bad else OKAY
+            memory.error_at = fail_at(address, response)
             await expect(bench, start, 2, status, 1)
             memory.error_at = lambda at: OKAY
             bench.check(start, cases[:1])
             COVERAGE.event(event)
         bench.memory.write(start.results, bytes(64))
-        bench.write.error_at = lambda at: response if at == start.results else OKAY
+        bench.write.error_at = fail_at(start.results, response)
         await bench.launch(start, 2)
         await bench.finish(LIMIT)
         assert await bench.read("status") == STATUS["RESULT_WRITE"]
