@@ -16,11 +16,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dedupe import dedupe
 from levels import longest_levels
 from nearkv_drivers.hardware import rtl_sources
+from nearkv_sim.yosys import run_script
 
 TOP = "nearkv_kernel"
 
@@ -75,29 +75,22 @@ def main() -> int:
 
 def synthesise(out: Path) -> dict[str, int]:
     """Cells of the mapped design by type. Yosys's log, statistics and netlist go to ``out``."""
-    from pyosys import libyosys as yosys
-
-    log = str(out / "yosys.log")
-
-    def script(design: Any, *commands: str) -> None:
-        for command in commands:
-            yosys.run_pass(f"tee -q -a {log} {command}", design)
-
-    (out / "yosys.log").unlink(missing_ok=True)
+    log = out / "yosys.log"
+    log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as work:
         elaborated = Path(work) / "elaborated.il"
-        first = yosys.Design()
         files = " ".join(map(str, rtl_sources()))
-        script(first, f"read_slang --keep-hierarchy --top {TOP} {files}", f"write_rtlil {elaborated}")
+        run_script([f"read_slang --keep-hierarchy --top {TOP} {files}", f"write_rtlil {elaborated}"], log)
         elaborated.write_text(dedupe(elaborated.read_text(encoding="utf-8"), TOP), encoding="utf-8")
-        design = yosys.Design()
-        script(
-            design,
-            f"read_rtlil {elaborated}",
-            # Ports stay ports: the kernel is a block inside a platform's design.
-            f"synth_xilinx -family xcup -uram -noiopad -noclkbuf -top {TOP}",
-            f"tee -q -o {out}/statistics.json stat -json -tech xilinx",
-            f"write_rtlil {out}/mapped.il",
+        run_script(
+            [
+                f"read_rtlil {elaborated}",
+                # Ports stay ports: the kernel is a block inside a platform's design.
+                f"synth_xilinx -family xcup -uram -noiopad -noclkbuf -top {TOP}",
+                f"tee -q -o {out}/statistics.json stat -json -tech xilinx",
+                f"write_rtlil {out}/mapped.il",
+            ],
+            log,
         )
     return dict(json.loads((out / "statistics.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"])
 

@@ -71,15 +71,6 @@ class FunctionalCoverage:
             Path(path).write_text(json.dumps({name: self.hits[name] for name in self.declared()}, indent=1))
 
 
-def functional_coverage(paths: Iterable[Path]) -> dict[str, int]:
-    """Hits of every declared bin over the saved runs at ``paths``."""
-    hits: Counter[str] = Counter()
-    for path in paths:
-        for name, count in json.loads(path.read_text()).items():
-            hits[name] += count
-    return dict(hits)
-
-
 @dataclass(frozen=True)
 class CodeCoverage:
     """Points hit and points there are, per module, of one kind (line or toggle)."""
