@@ -74,8 +74,8 @@ def latency_cycles(text: str) -> int:
         raise DeviceError(f"latency={text} is not a time: give a number and a unit (ns, us)")
     cycles = round(float(match[1]) * {"ns": 1e-9, "us": 1e-6}[match[2]] * KERNEL_HZ)
     if cycles > MAX_LATENCY_CYCLES:
-        most = MAX_LATENCY_CYCLES / KERNEL_HZ * 1e6
-        raise DeviceError(f"latency={text} is beyond what the kernel waits for: at most {most:.0f}us")
+        most = int(MAX_LATENCY_CYCLES / KERNEL_HZ * 1e6)
+        raise DeviceError(f"latency={text} is beyond what the kernel waits for: at most {most}us")
     return cycles
 
 

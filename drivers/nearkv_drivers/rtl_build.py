@@ -27,9 +27,9 @@ VERILATE = (
 )  # fmt: skip
 """One thread, no traces, no X: what simulates fastest."""
 
-COMPILE = ("-fPIC", "-std=c++20", "-DVERILATOR=1", "-w", "-fno-plt", "-fno-semantic-interposition")
+COMPILE = ("-fPIC", "-std=c++20", "-DVERILATOR=1", "-w", "-fno-plt", "-fno-semantic-interposition", "-march=native")
 
-FAST, SLOW = "-O3", "-O1"
+FAST, SLOW = "-O2", "-O1"
 """Optimisation of what runs every cycle, and of what runs once."""
 
 
@@ -43,7 +43,7 @@ def library() -> Path:
     compiler = need(os.environ.get("CXX", "g++"), "install a C++20 compiler (Debian: apt install g++)")
     verilator = find_verilator()
     own = sorted((hardware_root() / "sim" / "verilated").glob("*"))
-    key = digest([*rtl_sources(), *own], VERILATE, COMPILE, FAST, SLOW, verilator.version, compiler, platform.machine())
+    key = digest([*rtl_sources(), *own], VERILATE, COMPILE, FAST, SLOW, verilator.version, compiler, _processor())
     folder = cache_folder()
     target = folder / f"kernel-{key}.so"
     if target.exists():
@@ -56,9 +56,18 @@ def library() -> Path:
                     _build(Path(work), verilator, compiler).replace(target)
     except OSError as error:
         raise DeviceError(
-            f"the simulated kernel cannot be kept in {folder} ({error.strerror}): set NEARKV_CACHE to a folder with room"
+            f"the simulated kernel cannot be kept in {folder} ({error.strerror}): "
+            "set NEARKV_CACHE to a folder with room"
         ) from error
     return target
+
+
+def _processor() -> str:
+    """What ``-march=native`` means here: a cache folder may be shared by machines."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return f"{platform.machine()} {flags}"
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from dedupe import dedupe
 from levels import longest_levels
+
 from nearkv_drivers.hardware import rtl_sources
 from nearkv_sim.yosys import run_script
 
@@ -109,7 +110,7 @@ def configuration() -> dict[str, int]:
     """The parameters of ``nearkv_pkg.sv`` that decide the area."""
     text = next(path for path in rtl_sources() if path.name == "nearkv_pkg.sv").read_text(encoding="utf-8")
     names = ("LANES", "HEADS", "MAX_GROUP", "STORE_ROWS", "MAX_TOP_K", "KEY_FIFO_BEATS")
-    found = {name: re.search(rf"{name} = (\d+);", text) for name in names}
+    found = {name: re.search(rf"(?:DEFAULT_)?{name} = (\d+);", text) for name in names}
     return {name: int(match[1]) for name, match in found.items() if match}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from nearkv.extras import require
 
 app = typer.Typer(help="Simulate the score kernel's RTL: benches, coverage, throughput.", no_args_is_help=True)

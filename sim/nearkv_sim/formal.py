@@ -2,8 +2,8 @@
 
 A proof is a module that drives a block with any inputs and asserts what the block promises. ABC's property-directed
 reachability looks for an invariant, which proves the assertions for every length of time; where it finds none in its
-time, bounded model checking proves them for so many cycles from reset. ``python -m nearkv_sim.formal [NAME…]`` prints one
-line a proof and exits with 1 where an assertion fails.
+time, bounded model checking proves them for so many cycles from reset. ``python -m nearkv_sim.formal [NAME…]`` prints
+one line a proof and exits with 1 where an assertion fails.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearkv_drivers.hardware import hardware_root, rtl_sources
-
 from nearkv_sim.yosys import run_script
 
 PDR_SECONDS = 60
 """Time for finding an invariant."""
+
+SHARED = "queue"
+"""What several proofs use, no proof of its own."""
 
 BOUNDED_CYCLES = 30
 """Depth of bounded model checking; more than twice what any queue here needs to fill and drain."""
@@ -55,7 +57,8 @@ class Verdict:
 
 def proofs() -> list[str]:
     """Names of all proofs."""
-    return sorted(path.stem.removeprefix("prove_") for path in folder().glob("prove_*.sv") if path.stem != "prove_queue")
+    names = {path.stem.removeprefix("prove_") for path in folder().glob("prove_*.sv")}
+    return sorted(names - {SHARED})
 
 
 def folder() -> Path:
@@ -85,7 +88,8 @@ def prove(name: str, sources: Sequence[Path] | None = None, *, seconds: int = PD
 
 def _write_problem(name: str, sources: Sequence[Path], problem: Path) -> int:
     """Write the proof as an AIGER file; returns its number of assertions."""
-    files = [*(path for path in sources if path.suffix == ".sv"), folder() / "prove_queue.sv", folder() / f"prove_{name}.sv"]
+    files = [path for path in sources if path.suffix == ".sv"]
+    files += [folder() / f"prove_{part}.sv" for part in (SHARED, name)]
     log, statistics = problem.with_suffix(".log"), problem.with_suffix(".stat")
     commands = (
         f"read_slang --top prove_{name} {' '.join(map(str, files))}",

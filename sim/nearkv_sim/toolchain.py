@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cocotb_tools.runner import Verilator
+
 from nearkv_drivers.hardware import hardware_root, rtl_sources
 from nearkv_drivers.rtl_build import cache_folder
 from nearkv_drivers.verilator import WARNINGS, digest, need, packaged_bin

@@ -1,4 +1,4 @@
-"""Building the Verilated kernel: kept under what it is made of, whole or not at all, and in words where a tool is missing."""
+"""Building the Verilated kernel: kept under what it is made of, whole or not at all, a missing tool named."""
 
 from __future__ import annotations
 
@@ -111,5 +111,6 @@ def test_every_source_exists_and_the_register_map_is_beside_it():
 
 
 def test_the_command_prints_the_library(rtl_library):
-    done = subprocess.run([sys.executable, "-m", "nearkv_drivers.rtl_build"], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "nearkv_drivers.rtl_build"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(rtl_library)
