@@ -1,5 +1,6 @@
 // Runs one kernel start over a memory image in a file, which holds the results afterwards.
-// Arguments: file, base, requests, commands, keys, results, latency, stall share, seed, cycle limit.
+// Arguments: file, base, requests, commands, keys, results, latency, stall share, seed, patience (cycles without a
+// transfer).
 // Prints one JSON object: cycles from start to interrupt, key beats, cycles from first to last beat, status.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,7 +26,7 @@ int run(char** argv) {
   void* bytes = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (bytes == MAP_FAILED) throw std::runtime_error("cannot map the memory image");
 
-  const nearkv::sim::Memory memory{static_cast<uint8_t*>(bytes), number(argv[2]), size};
+  const nearkv::sim::Memory memory({{static_cast<uint8_t*>(bytes), number(argv[2]), size}});
   const nearkv::sim::Timing timing{static_cast<unsigned>(number(argv[7])), std::atof(argv[8]), number(argv[9])};
   nearkv::sim::Kernel kernel(memory, timing);
   const auto begin = std::chrono::steady_clock::now();
@@ -45,7 +46,7 @@ int run(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 11) {
-    std::fprintf(stderr, "usage: %s FILE BASE REQUESTS COMMANDS KEYS RESULTS LATENCY STALLS SEED LIMIT\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FILE BASE REQUESTS COMMANDS KEYS RESULTS LATENCY STALLS SEED PATIENCE\n", argv[0]);
     return 2;
   }
   try {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from nearkv_sim.coverage import code_coverage
 from nearkv_sim.runner import Outcome, list_benches, run_bench
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearkv_drivers.device import Mode
 from nearkv_sim.coverage import FunctionalCoverage, code_coverage
 from nearkv_sim.report import coverage_lines, outcome_lines, throughput_lines
 from nearkv_sim.runner import Outcome, read_junit
 from nearkv_sim.stimulus import Shape
-
-from nearkv_drivers.device import Mode
 
 
 def point(file: str, line: int, kind: str, name: str, count: int) -> str:
