@@ -1,0 +1,56 @@
+// The datapath's pure functions with a C interface: what the property tests call and what the
+// equivalence proof translates. Each is straight-line code once its loops are unrolled.
+#include "../datapath/crc32c.h"
+#include "../datapath/dot.h"
+#include "../datapath/log_mass.h"
+#include "../datapath/priority.h"
+#include "../datapath/scale.h"
+#include "../datapath/total.h"
+
+using namespace nearkv;
+
+extern "C" {
+
+int32_t nearkv_dot32(const int8_t q[kGroupLanes], const int8_t k[kGroupLanes]) {
+  return int32_t(dot32(q, k));
+}
+
+int32_t nearkv_scale(int32_t dot, uint8_t m, uint16_t c, uint8_t r, int32_t b) {
+  return int32_t(scale(Dot(dot), m, c, r, b));
+}
+
+uint32_t nearkv_token_mass(int32_t x, int32_t peak) {
+  return uint32_t(token_mass(x, Exponent(peak)));
+}
+
+int32_t nearkv_log_of_block(int32_t exponent, uint32_t sum) {
+  return int32_t(log_of<26>(Exponent(exponent), BlockSum(sum)));
+}
+
+void nearkv_fold(int32_t* exponent, uint64_t* sum, int32_t value) {
+  const Total next = fold({Exponent(*exponent), TotalSum(*sum)}, value);
+  *exponent = int32_t(next.exponent);
+  *sum = uint64_t(next.sum);
+}
+
+int32_t nearkv_total_of(int32_t exponent, uint64_t sum) {
+  return int32_t(total_of({Exponent(exponent), TotalSum(sum)}));
+}
+
+uint32_t nearkv_share(int32_t log_mass, int32_t total) {
+  return uint32_t(share_of(log_mass, total));
+}
+
+uint32_t nearkv_crc32c_beat(uint32_t state, const uint64_t beat[kBeatWords]) {
+  Beat b;
+  for (int w = 0; w < kBeatWords; ++w) b.word[w] = beat[w];
+  return crc32c_beat(state, b);
+}
+
+uint32_t nearkv_crc32c_header(const uint64_t beat[kBeatWords]) {
+  Beat b;
+  for (int w = 0; w < kBeatWords; ++w) b.word[w] = beat[w];
+  return crc32c_header(b);
+}
+
+}  // extern "C"
