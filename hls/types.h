@@ -25,8 +25,68 @@ typedef UInt<64> TotalSum;   // a stream's addends
 
 constexpr int32_t kEmpty = INT32_MIN;  // log-mass of a block without tokens
 
+constexpr int kHeads = 8;               // query heads computed in parallel: one pass
+constexpr int kMaxPasses = kMaxGroup / kHeads;
+constexpr int kLanes = 64;              // key values per cycle: an INT8 beat, half an INT4 beat
+constexpr int kGroupLanes = 32;         // the narrowest row; wider rows are sums of such groups
+constexpr int kSliceGroups = kLanes / kGroupLanes;
+constexpr int kMaxSlices = kMaxWidth / kLanes;
+
+typedef Int<21> GroupSum;  // 32 products of two int8 values
+
 struct Beat {
   uint64_t word[kBeatWords];
+};
+
+// What every stage needs to know to count a request's values.
+struct Shape {
+  uint32_t blocks;
+  uint8_t bits;   // 4 or 8
+  uint8_t width;  // D / 32: 1, 2, 4 or 8
+  uint8_t group;  // G
+
+  uint32_t payload_beats() const { return uint32_t(bits) * width * 2; }
+  uint32_t slices() const { return uint32_t(width) * (kBlockTokens / kSliceGroups); }  // a block's
+  uint32_t row_slices() const { return width > kSliceGroups ? width / kSliceGroups : 1; }
+  uint32_t items() const { return slices() / row_slices(); }  // TokenScores of a block and pass
+  uint32_t passes() const { return group > kHeads ? 2 : 1; }
+};
+
+// A block's header as the datapath needs it; every m is 0 where format or width are not the request's.
+struct BlockTokens {
+  uint8_t m[kBlockTokens];
+};
+
+// How a query scales against one run's segment.
+struct RunScale {
+  uint32_t blocks;
+  uint16_t c[kMaxGroup];
+  uint8_t r[kMaxGroup];
+  int32_t b[kMaxGroup];
+};
+
+// The query heads as the lanes see them: one slice of a row per pass and row slice.
+struct QueryLanes {
+  int8_t lane[kMaxPasses][kMaxSlices][kHeads][kLanes];
+};
+
+// Dot products of a slice: its groups belong to two tokens where D = 32, else to one.
+struct SliceSums {
+  GroupSum sum[kHeads][kSliceGroups];
+};
+
+// Scores of one token (or of two where D = 32) for the heads of a pass.
+struct TokenScores {
+  Score x[kSliceGroups][kHeads];
+  bool exists[kSliceGroups];
+};
+
+struct Peaks {
+  Exponent peak[kHeads];
+};
+
+struct LogMasses {
+  Score value[kHeads];
 };
 
 }  // namespace nearkv

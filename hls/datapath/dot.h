@@ -5,10 +5,6 @@
 
 namespace nearkv {
 
-constexpr int kGroupLanes = 32;  // the narrowest row: wider rows are sums of such groups
-
-typedef Int<21> GroupSum;  // 32 products of two int8 values
-
 // Sum of the products of 32 lanes, as a balanced tree.
 inline GroupSum dot32(const int8_t q[kGroupLanes], const int8_t k[kGroupLanes]) {
 #pragma HLS INLINE
