@@ -87,6 +87,7 @@ struct Peaks {
 
 struct LogMasses {
   Score value[kHeads];
+  bool sound;  // the block's header and CRC are right
 };
 
 }  // namespace nearkv

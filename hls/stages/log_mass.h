@@ -24,6 +24,7 @@ inline void log_mass(const Shape shape, hls::stream<TokenScores>& scores, hls::s
     const bool last = item + 1 == shape.items();
     if (last && pass == 0) ok = sound.read();
     LogMasses out;
+    out.sound = ok;
     for (int h = 0; h < kHeads; ++h) {
 #pragma HLS UNROLL
       const Exponent top = peak[pass].peak[h];

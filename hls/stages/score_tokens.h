@@ -38,10 +38,10 @@ inline void score_tokens(const Shape shape, hls::stream<RunScale>& runs, hls::st
       partial[pass][h] = first;
       out.x[0][h] = scale(first, block.m[token], run.c[head], run.r[head], run.b[head]);
       out.x[1][h] =
-          scale(Dot(in.sum[h][1]), block.m[token + 1], run.c[head], run.r[head], run.b[head]);
+          scale(Dot(in.sum[h][1]), block.m[(token + 1) % kBlockTokens], run.c[head], run.r[head], run.b[head]);
     }
     out.exists[0] = block.m[token] != 0;
-    out.exists[1] = two_tokens && block.m[token + 1] != 0;
+    out.exists[1] = two_tokens && block.m[(token + 1) % kBlockTokens] != 0;
     if (last) scores.write(out);
     if (++pass == shape.passes()) {
       pass = 0;
