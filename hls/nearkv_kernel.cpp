@@ -1,5 +1,6 @@
-// The score kernel, version 1, for Vitis HLS. Each request runs in two phases: its score blocks stream
-// through the stages below and leave log-masses on chip, then those are ranked or written out.
+// The score kernel, version 1, for Vitis HLS. Each request runs in two phases: its score blocks
+// stream through the stages below and leave log-masses on chip, then those are ranked or written
+// out.
 #include "nearkv_kernel.h"
 
 #include "stages/block_peak.h"
@@ -13,10 +14,10 @@
 
 namespace nearkv {
 
-static void stream_blocks(const Request& request, const MemoryWord* commands, const MemoryWord* keys,
-                          const QueryLanes& query, const int32_t initial[kMaxGroup],
-                          MassRow store[kStoreRows], uint64_t bitmap[kStoreRows / 64],
-                          Outcome& outcome) {
+static void stream_blocks(const Request& request, const MemoryWord* commands,
+                          const MemoryWord* keys, const QueryLanes& query,
+                          const int32_t initial[kMaxGroup], MassRow store[kStoreRows],
+                          uint64_t bitmap[kStoreRows / 64], Outcome& outcome) {
 #pragma HLS DATAFLOW
   hls::stream<RunExtent> extents("extents");
   hls::stream<RunScale> scales("scales");
@@ -59,8 +60,8 @@ static uint32_t select_blocks(const Request& request, const MassRow store[kStore
   return top_k(request.shape.blocks, request.k, ranks, heap);
 }
 
-static Status run_request(const Request& request, const MemoryWord* commands, const MemoryWord* keys,
-                          MemoryWord* results) {
+static Status run_request(const Request& request, const MemoryWord* commands,
+                          const MemoryWord* keys, MemoryWord* results) {
   static MassRow store[kStoreRows];
 #pragma HLS BIND_STORAGE variable = store type = ram_2p impl = uram
 #pragma HLS AGGREGATE variable = store
@@ -101,7 +102,8 @@ extern "C" void nearkv_kernel(uint32_t requests, const nearkv::MemoryWord* comma
 #pragma HLS INTERFACE ap_ctrl_chain port = return
 #pragma HLS INTERFACE m_axi bundle = gmem port = commands offset = slave max_read_burst_length = 64
 #pragma HLS INTERFACE m_axi bundle = gmem port = results offset = slave max_write_burst_length = 64
-#pragma HLS INTERFACE m_axi bundle = keys port = keys offset = slave max_read_burst_length = 64 num_read_outstanding = 32
+#pragma HLS INTERFACE m_axi bundle = keys port = keys offset = slave max_read_burst_length = \
+    64 num_read_outstanding = 32
   using namespace nearkv;
   if (requests == 0) return;
   Status status = kOk;

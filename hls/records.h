@@ -23,9 +23,9 @@ enum Status : uint32_t {
 };
 
 struct Request {
-  uint64_t query;        // byte offsets from `commands`
+  uint64_t query;  // byte offsets from `commands`
   uint64_t descriptors;
-  uint64_t result;       // byte offset from `results`
+  uint64_t result;  // byte offset from `results`
   uint32_t runs;
   uint32_t k;
   uint8_t mode;

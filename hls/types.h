@@ -14,21 +14,21 @@ constexpr int kMaxGroup = 16;
 constexpr int kMaxWidth = 256;
 constexpr int kMaxTopK = 2048;
 
-typedef Int<24> Dot;         // 256 products of two int8 values
-typedef Int<32> Score;       // x, and log-masses and totals
-typedef Int<24> Exponent;    // integer part of a score
-typedef UInt<21> Addend;     // a token's mass in units of 2^(E-20)
-typedef UInt<26> BlockSum;   // 32 addends
-typedef UInt<25> Share;      // one head's share of the mass in units of 2^-24: at most 1
-typedef UInt<29> Priority;   // the shares of 16 heads
-typedef UInt<64> TotalSum;   // a stream's addends
+typedef Int<24> Dot;        // 256 products of two int8 values
+typedef Int<32> Score;      // x, and log-masses and totals
+typedef Int<24> Exponent;   // integer part of a score
+typedef UInt<21> Addend;    // a token's mass in units of 2^(E-20)
+typedef UInt<26> BlockSum;  // 32 addends
+typedef UInt<25> Share;     // one head's share of the mass in units of 2^-24: at most 1
+typedef UInt<29> Priority;  // the shares of 16 heads
+typedef UInt<64> TotalSum;  // a stream's addends
 
 constexpr int32_t kEmpty = INT32_MIN;  // log-mass of a block without tokens
 
-constexpr int kHeads = 8;               // query heads computed in parallel: one pass
+constexpr int kHeads = 8;  // query heads computed in parallel: one pass
 constexpr int kMaxPasses = kMaxGroup / kHeads;
-constexpr int kLanes = 64;              // key values per cycle: an INT8 beat, half an INT4 beat
-constexpr int kGroupLanes = 32;         // the narrowest row; wider rows are sums of such groups
+constexpr int kLanes = 64;       // key values per cycle: an INT8 beat, half an INT4 beat
+constexpr int kGroupLanes = 32;  // the narrowest row; wider rows are sums of such groups
 constexpr int kSliceGroups = kLanes / kGroupLanes;
 constexpr int kMaxSlices = kMaxWidth / kLanes;
 
@@ -52,7 +52,8 @@ struct Shape {
   uint32_t passes() const { return group > kHeads ? 2 : 1; }
 };
 
-// A block's header as the datapath needs it; every m is 0 where format or width are not the request's.
+// A block's header as the datapath needs it; every m is 0 where format or width are not the
+// request's.
 struct BlockTokens {
   uint8_t m[kBlockTokens];
 };

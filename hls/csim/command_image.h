@@ -14,9 +14,9 @@ class CommandImage {
     put<uint64_t>(commands_, 0, commands_.size());
     append_query(v);
     put<uint64_t>(commands_, 8, commands_.size());
-    const uint32_t runs = append_descriptors(v);
+    append_descriptors(v);
     put<uint64_t>(commands_, 16, results_.size());
-    put<uint32_t>(commands_, 24, runs);
+    put<uint32_t>(commands_, 24, v.runs);
     put<uint32_t>(commands_, 28, v.blocks);
     put<uint32_t>(commands_, 32, v.k);
     const uint8_t shape[] = {uint8_t(v.bits), uint8_t(v.width / 32), uint8_t(v.group), mode};
@@ -27,9 +27,7 @@ class CommandImage {
     results_.resize(results_.size() + 64 * (2 + (v.blocks + 511) / 512 + payload), 0xEE);
   }
 
-  void run() {
-    nearkv_kernel(1, memory(commands_), memory(keys_), memory(results_));
-  }
+  void run() { nearkv_kernel(1, memory(commands_), memory(keys_), memory(results_)); }
 
   template <typename T>
   T result(size_t offset) const {
@@ -56,11 +54,9 @@ class CommandImage {
       std::memcpy(&commands_[at + 64 + pitch * h], &v.q[size_t(h) * v.width], v.width);
   }
 
-  uint32_t append_descriptors(const ScoreVector& v) {
+  void append_descriptors(const ScoreVector& v) {
     uint64_t address = 0;
-    uint32_t runs = 0;
     for (uint32_t run = 0; run < v.runs; ++run) {
-      if (v.run_blocks[run] == 0) continue;  // the host leaves empty runs out
       const size_t at = commands_.size();
       commands_.resize(at + 128);
       put<uint64_t>(commands_, at, address);
@@ -72,9 +68,7 @@ class CommandImage {
         put<int32_t>(commands_, at + 64 + 4 * h, v.b[i]);
       }
       address += uint64_t(v.run_blocks[run]) * v.block_bytes;
-      ++runs;
     }
-    return runs;
   }
 
   std::vector<uint8_t> commands_, keys_, results_;

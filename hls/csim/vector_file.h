@@ -29,7 +29,8 @@ inline std::vector<uint8_t> read_file(const std::string& path) {
   if (!file) refuse(path, "cannot be opened");
   std::vector<uint8_t> raw;
   uint8_t chunk[65536];
-  for (size_t n; (n = std::fread(chunk, 1, sizeof chunk, file)) > 0;) raw.insert(raw.end(), chunk, chunk + n);
+  for (size_t n; (n = std::fread(chunk, 1, sizeof chunk, file)) > 0;)
+    raw.insert(raw.end(), chunk, chunk + n);
   std::fclose(file);
   return raw;
 }
@@ -43,8 +44,8 @@ inline ScoreVector read_vector(const std::string& path) {
     refuse(path, "is not a score vector of version 1: run tests/vectors/generate.py");
 
   ScoreVector v;
-  uint32_t* sizes[] = {&v.bits,  &v.group, &v.width, &v.runs, &v.blocks, &v.block_bytes,
-                       &v.k,     &v.count, &v.bad};
+  uint32_t* sizes[] = {&v.bits,        &v.group, &v.width, &v.runs, &v.blocks,
+                       &v.block_bytes, &v.k,     &v.count, &v.bad};
   for (int i = 0; i < 9; ++i) *sizes[i] = word[3 + i];
   int section = 12;
   auto take = [&](auto& into, size_t count) {

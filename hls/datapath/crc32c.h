@@ -1,7 +1,7 @@
 // CRC-32C of a 64-byte beat per cycle (contract section 3): an XOR of message bits per output bit.
 //
-// The CRC is linear, so one step over a beat is a 512-by-32 bit matrix, computed here at compile time
-// and unrolled into XOR trees. The running state enters as the message's first four bytes.
+// The CRC is linear, so one step over a beat is a 512-by-32 bit matrix, computed here at compile
+// time and unrolled into XOR trees. The running state enters as the message's first four bytes.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ namespace nearkv {
 
 inline BlockTokens tokens_of(const Beat& header, const Shape& shape) {
 #pragma HLS INLINE
-  const bool fits = (header.word[4] & 0xFF) == shape.bits && ((header.word[4] >> 8) & 0xFF) == shape.width;
+  const bool fits =
+      (header.word[4] & 0xFF) == shape.bits && ((header.word[4] >> 8) & 0xFF) == shape.width;
   BlockTokens tokens;
   for (int t = 0; t < kBlockTokens; ++t) {
 #pragma HLS UNROLL
@@ -19,8 +20,9 @@ inline BlockTokens tokens_of(const Beat& header, const Shape& shape) {
 }
 
 // beats: header and payload of every block. sound: whether format, width and CRC are right.
-inline void check_blocks(const Shape shape, hls::stream<Beat>& beats, hls::stream<BlockTokens>& tokens,
-                         hls::stream<Beat>& payload, hls::stream<bool>& sound) {
+inline void check_blocks(const Shape shape, hls::stream<Beat>& beats,
+                         hls::stream<BlockTokens>& tokens, hls::stream<Beat>& payload,
+                         hls::stream<bool>& sound) {
   const uint32_t per_block = shape.payload_beats() + 1;
   const uint64_t total = uint64_t(shape.blocks) * per_block;
   uint32_t index = 0;

@@ -18,8 +18,9 @@ struct Outcome {
   uint32_t bad;
 };
 
-inline void fold_totals(const Shape shape, const int32_t initial[kMaxGroup], hls::stream<LogMasses>& masses,
-                        MassRow store[kStoreRows], uint64_t bitmap[kStoreRows / 64], Outcome& outcome) {
+inline void fold_totals(const Shape shape, const int32_t initial[kMaxGroup],
+                        hls::stream<LogMasses>& masses, MassRow store[kStoreRows],
+                        uint64_t bitmap[kStoreRows / 64], Outcome& outcome) {
   Total total[kMaxPasses][kHeads];
 #pragma HLS ARRAY_PARTITION variable = total complete dim = 0
   for (int h = 0; h < kMaxGroup; ++h) {

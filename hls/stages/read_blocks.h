@@ -12,8 +12,8 @@ struct RunExtent {
   uint64_t beats;
 };
 
-inline void read_runs(const Request& request, const MemoryWord* commands, hls::stream<RunExtent>& extents,
-                      hls::stream<RunScale>& scales) {
+inline void read_runs(const Request& request, const MemoryWord* commands,
+                      hls::stream<RunExtent>& extents, hls::stream<RunScale>& scales) {
   const uint64_t first = beats_of(request.descriptors);
   const uint32_t per_block = request.shape.payload_beats() + 1;
   Beat low = {};

@@ -16,7 +16,8 @@ inline Status check_record(const Request& r) {
   if (r.mode == kTopK && (r.k == 0 || r.k > kMaxTopK)) return kTopKRange;
   if (s.blocks == 0 || s.blocks > kStoreRows / s.passes()) return kBlocks;
   if (r.runs == 0) return kRuns;
-  if (!aligned(r.query) || !aligned(r.descriptors) || !aligned(r.result) || r.result == 0) return kAddress;
+  if (!aligned(r.query) || !aligned(r.descriptors) || !aligned(r.result) || r.result == 0)
+    return kAddress;
   return kOk;
 }
 
@@ -54,7 +55,8 @@ inline void read_query(const Request& r, const MemoryWord* commands, int32_t ini
     for (int lane = 0; lane < kLanes; ++lane) {
 #pragma HLS UNROLL
       const int from = r.shape.width == 1 ? lane % kGroupLanes : lane;
-      query.lane[head / kHeads][slice][head % kHeads][lane] = int8_t(beat.word[from / 8] >> (8 * (from % 8)));
+      query.lane[head / kHeads][slice][head % kHeads][lane] =
+          int8_t(beat.word[from / 8] >> (8 * (from % 8)));
     }
     if (++slice == slices) {
       slice = 0;

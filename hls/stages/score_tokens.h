@@ -8,8 +8,9 @@
 namespace nearkv {
 
 // runs: one RunScale per run that has blocks, in order; their blocks add up to the request's.
-inline void score_tokens(const Shape shape, hls::stream<RunScale>& runs, hls::stream<BlockTokens>& tokens,
-                         hls::stream<SliceSums>& sums, hls::stream<TokenScores>& scores) {
+inline void score_tokens(const Shape shape, hls::stream<RunScale>& runs,
+                         hls::stream<BlockTokens>& tokens, hls::stream<SliceSums>& sums,
+                         hls::stream<TokenScores>& scores) {
   const uint64_t total = uint64_t(shape.blocks) * shape.slices() * shape.passes();
   const bool two_tokens = shape.width < kSliceGroups;
   RunScale run = {};
@@ -37,8 +38,8 @@ inline void score_tokens(const Shape shape, hls::stream<RunScale>& runs, hls::st
       const Dot first = before + in.sum[h][0] + (two_tokens ? GroupSum(0) : in.sum[h][1]);
       partial[pass][h] = first;
       out.x[0][h] = scale(first, block.m[token], run.c[head], run.r[head], run.b[head]);
-      out.x[1][h] =
-          scale(Dot(in.sum[h][1]), block.m[(token + 1) % kBlockTokens], run.c[head], run.r[head], run.b[head]);
+      out.x[1][h] = scale(Dot(in.sum[h][1]), block.m[(token + 1) % kBlockTokens], run.c[head],
+                          run.r[head], run.b[head]);
     }
     out.exists[0] = block.m[token] != 0;
     out.exists[1] = two_tokens && block.m[(token + 1) % kBlockTokens] != 0;

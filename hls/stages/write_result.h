@@ -7,7 +7,8 @@ namespace nearkv {
 
 constexpr int kTileBlocks = 16;  // positions of one log-mass tile: a beat per head
 
-// Summary and totals; returns the beat index that follows. `count` is pairs (TOPK) or blocks (MASS).
+// Summary and totals; returns the beat index that follows. `count` is pairs (TOPK) or blocks
+// (MASS).
 inline uint64_t write_summary(const Request& request, const Outcome& outcome, uint32_t count,
                               const uint64_t bitmap[kStoreRows / 64], MemoryWord* results) {
   const uint64_t first = beats_of(request.result);
@@ -36,7 +37,8 @@ inline uint64_t write_summary(const Request& request, const Outcome& outcome, ui
   return first + 2 + beats;
 }
 
-inline void write_pairs(uint64_t first, uint32_t count, const Rank heap[kMaxTopK], MemoryWord* results) {
+inline void write_pairs(uint64_t first, uint32_t count, const Rank heap[kMaxTopK],
+                        MemoryWord* results) {
   const uint32_t beats = (count + kBeatWords - 1) / kBeatWords;
   for (uint32_t i = 0; i < beats; ++i) {
 #pragma HLS PIPELINE II = 8

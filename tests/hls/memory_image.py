@@ -140,7 +140,5 @@ def _query_block(job: Job) -> npt.NDArray[np.uint8]:
 
 
 def _result_bytes(job: Job) -> int:
-    payload = (
-        -(-min(job.k, job.blocks) // 8) if job.mode is Mode.TOPK else job.query.group * -(-job.blocks // 16)
-    )
+    payload = -(-min(job.k, job.blocks) // 8) if job.mode is Mode.TOPK else job.query.group * -(-job.blocks // 16)
     return BEAT * (2 + -(-job.blocks // 512) + payload)

@@ -1,6 +1,6 @@
 // A FIFO with the interface of Vitis HLS's hls::stream, for C simulation where Vitis is not
-// installed. Stages run one after the other there, so the FIFO grows as needed; reading an empty one
-// means that producer and consumer disagree about a count, and aborts with the stream's name.
+// installed. Stages run one after the other there, so the FIFO grows as needed; reading an empty
+// one means that producer and consumer disagree about a count, and aborts with the stream's name.
 #pragma once
 
 #include <cstddef>
