@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from vectors import load_score, score_vectors
 
 from hls.csim import run
 from hls.memory_image import Job
 from nearkv_drivers.device import Mode
-from vectors import load_score, score_vectors
 
 
 @pytest.mark.parametrize("path", score_vectors(), ids=lambda path: path.stem)
