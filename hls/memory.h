@@ -56,6 +56,11 @@ inline uint32_t word32(const Beat& beat, int index) {
   return uint32_t(beat.word[index / 2] >> (32 * (index % 2)));
 }
 
+inline int8_t byte_of(const Beat& beat, int index) {
+#pragma HLS INLINE
+  return int8_t(beat.word[index / 8] >> (8 * (index % 8)));
+}
+
 inline void set_word32(Beat& beat, int index, uint32_t value) {
 #pragma HLS INLINE
   beat.word[index / 2] |= uint64_t(value) << (32 * (index % 2));

@@ -4,12 +4,13 @@
 #include "nearkv_kernel.h"
 
 #include "stages/block_peak.h"
+#include "stages/check.h"
 #include "stages/check_blocks.h"
-#include "stages/dot.h"
+#include "stages/fetch.h"
 #include "stages/log_mass.h"
-#include "stages/read_blocks.h"
-#include "stages/read_request.h"
-#include "stages/score_tokens.h"
+#include "stages/mac.h"
+#include "stages/query_layout.h"
+#include "stages/scale.h"
 #include "stages/write_result.h"
 
 namespace nearkv {
@@ -25,7 +26,7 @@ static void stream_blocks(const Request& request, const MemoryWord* commands,
   hls::stream<BlockTokens> tokens("tokens");
   hls::stream<Beat> payload("payload");
   hls::stream<bool> sound("sound");
-  hls::stream<SliceSums> sums("sums");
+  hls::stream<Dots> dots("dots");
   hls::stream<TokenScores> scores("scores");
   hls::stream<TokenScores> delayed("delayed");
   hls::stream<Peaks> peaks("peaks");
@@ -36,7 +37,7 @@ static void stream_blocks(const Request& request, const MemoryWord* commands,
 #pragma HLS STREAM variable = tokens depth = 4
 #pragma HLS STREAM variable = payload depth = 16
 #pragma HLS STREAM variable = sound depth = 8
-#pragma HLS STREAM variable = sums depth = 4
+#pragma HLS STREAM variable = dots depth = 4
 #pragma HLS STREAM variable = scores depth = 4
 #pragma HLS STREAM variable = delayed depth = 128  // a block's scores wait for its peaks
 #pragma HLS STREAM variable = peaks depth = 4
@@ -44,8 +45,8 @@ static void stream_blocks(const Request& request, const MemoryWord* commands,
   read_runs(request, commands, extents, scales);
   read_blocks(request.runs, keys, extents, beats);
   check_blocks(request.shape, beats, tokens, payload, sound);
-  dot(request.shape, query, payload, sums);
-  score_tokens(request.shape, scales, tokens, sums, scores);
+  mac(request.shape, query, payload, dots);
+  scale(request.shape, scales, tokens, dots, scores);
   block_peak(request.shape, scores, delayed, peaks);
   log_mass(request.shape, delayed, peaks, sound, masses);
   fold_totals(request.shape, initial, masses, store, bitmap, outcome);
@@ -68,8 +69,8 @@ static Status run_request(const Request& request, const MemoryWord* commands,
   static uint64_t bitmap[kStoreRows / 64];
   static Rank heap[kMaxTopK];
   QueryLanes query;
-#pragma HLS ARRAY_PARTITION variable = query.lane complete dim = 3
-#pragma HLS ARRAY_PARTITION variable = query.lane complete dim = 4
+#pragma HLS AGGREGATE variable = query.head
+#pragma HLS ARRAY_PARTITION variable = query.head complete dim = 3
   int32_t initial[kMaxGroup];
 #pragma HLS ARRAY_PARTITION variable = initial complete
   Outcome outcome;
@@ -78,7 +79,7 @@ static Status run_request(const Request& request, const MemoryWord* commands,
   if (status != kOk) return status;
   const Status runs = check_runs(request, commands);
   if (runs != kOk) return runs;
-  read_query(request, commands, initial, query);
+  query_layout(request, commands, initial, query);
   stream_blocks(request, commands, keys, query, initial, store, bitmap, outcome);
   if (request.mode == kTopK) {
     const uint32_t count = select_blocks(request, store, outcome, heap);

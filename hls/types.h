@@ -27,12 +27,13 @@ constexpr int32_t kEmpty = INT32_MIN;  // log-mass of a block without tokens
 
 constexpr int kHeads = 8;  // query heads computed in parallel: one pass
 constexpr int kMaxPasses = kMaxGroup / kHeads;
-constexpr int kLanes = 64;       // key values per cycle: an INT8 beat, half an INT4 beat
-constexpr int kGroupLanes = 32;  // the narrowest row; wider rows are sums of such groups
-constexpr int kSliceGroups = kLanes / kGroupLanes;
-constexpr int kMaxSlices = kMaxWidth / kLanes;
+constexpr int kLanes = kBeatBytes;  // byte lanes: 64 INT8 or 128 INT4 values a cycle
+constexpr int kQuarters = 4;        // a beat of the shortest rows holds four of them
+constexpr int kQuarterLanes = kLanes / kQuarters;
+constexpr int kSlots = 2;  // tokens that leave the multipliers together
+constexpr int kMaxChunks = kMaxWidth / kLanes;
 
-typedef Int<21> GroupSum;  // 32 products of two int8 values
+typedef Int<20> QuarterSum;  // 16 products of two int8 values, or 32 of int8 and int4
 
 struct Beat {
   uint64_t word[kBeatWords];
@@ -45,11 +46,14 @@ struct Shape {
   uint8_t width;  // D / 32: 1, 2, 4 or 8
   uint8_t group;  // G
 
-  uint32_t payload_beats() const { return uint32_t(bits) * width * 2; }
-  uint32_t slices() const { return uint32_t(width) * (kBlockTokens / kSliceGroups); }  // a block's
-  uint32_t row_slices() const { return width > kSliceGroups ? width / kSliceGroups : 1; }
-  uint32_t items() const { return slices() / row_slices(); }  // TokenScores of a block and pass
+  uint32_t row_bytes() const { return uint32_t(bits) * width * 4; }  // 16 to 256
+  uint32_t payload_beats() const { return row_bytes() / 2; }         // 32 rows of 64-byte beats
+  uint32_t chunks() const { return row_bytes() > kBeatBytes ? row_bytes() / kBeatBytes : 1; }
+  uint32_t phases() const { return row_bytes() == 16 ? 2 : 1; }
+  uint32_t slots() const { return row_bytes() < kBeatBytes ? 2 : 1; }
+  uint32_t items() const { return kBlockTokens / slots(); }  // of a block and pass
   uint32_t passes() const { return group > kHeads ? 2 : 1; }
+  uint32_t query_beats() const { return width > 2 ? width / 2 : 1; }  // of a row of int8[D]
 };
 
 // A block's header as the datapath needs it; every m is 0 where format or width are not the
@@ -66,20 +70,24 @@ struct RunScale {
   int32_t b[kMaxGroup];
 };
 
-// The query heads as the lanes see them: one slice of a row per pass and row slice.
+// A query head by byte lane, for one beat of a key row.
+struct HeadLanes {
+  int8_t even[kLanes];
+  int8_t odd[kLanes];
+};
+
 struct QueryLanes {
-  int8_t lane[kMaxPasses][kMaxSlices][kHeads][kLanes];
+  HeadLanes head[kMaxPasses][kMaxChunks][kHeads];
 };
 
-// Dot products of a slice: its groups belong to two tokens where D = 32, else to one.
-struct SliceSums {
-  GroupSum sum[kHeads][kSliceGroups];
+// Dot products of one or two tokens with the heads of a pass.
+struct Dots {
+  Dot slot[kSlots][kHeads];
 };
 
-// Scores of one token (or of two where D = 32) for the heads of a pass.
 struct TokenScores {
-  Score x[kSliceGroups][kHeads];
-  bool exists[kSliceGroups];
+  Score x[kSlots][kHeads];
+  bool exists[kSlots];
 };
 
 struct Peaks {

@@ -11,12 +11,13 @@ using namespace nearkv;
 
 extern "C" {
 
-int32_t nearkv_dot32(const int8_t q[kGroupLanes], const int8_t k[kGroupLanes]) {
-  return int32_t(dot32(q, k));
+int32_t nearkv_dot16(const int8_t q_even[kQuarterLanes], const int8_t q_odd[kQuarterLanes],
+                     const int8_t k_even[kQuarterLanes], const int8_t k_odd[kQuarterLanes]) {
+  return int32_t(dot16(q_even, q_odd, k_even, k_odd));
 }
 
 int32_t nearkv_scale(int32_t dot, uint8_t m, uint16_t c, uint8_t r, int32_t b) {
-  return int32_t(scale(Dot(dot), m, c, r, b));
+  return int32_t(score_of(Dot(dot), m, c, r, b));
 }
 
 uint32_t nearkv_token_mass(int32_t x, int32_t peak) {

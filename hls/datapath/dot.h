@@ -1,27 +1,52 @@
-// Dot products of one slice of a key row with a query (contract section 5).
+// Integer products of one beat of key values with one query head (contract section 5).
 #pragma once
 
 #include "../types.h"
 
 namespace nearkv {
 
-// Sum of the products of 32 lanes, as a balanced tree.
-inline GroupSum dot32(const int8_t q[kGroupLanes], const int8_t k[kGroupLanes]) {
+// One beat's key values by byte lane: INT8 fills `even`, INT4 the low nibbles `even` and the high
+// ones `odd`.
+struct KeyLanes {
+  int8_t even[kLanes];
+  int8_t odd[kLanes];
+};
+
+inline KeyLanes unpack(const Beat& beat, bool int4) {
 #pragma HLS INLINE
-  int32_t node[kGroupLanes];
-#pragma HLS ARRAY_PARTITION variable = node complete
-  for (int i = 0; i < kGroupLanes; ++i) {
+  KeyLanes key;
+  for (int lane = 0; lane < kLanes; ++lane) {
 #pragma HLS UNROLL
-    node[i] = int32_t(q[i]) * k[i];
+    const int8_t byte = int8_t(beat.word[lane / 8] >> (8 * (lane % 8)));
+    const int8_t low = int8_t(uint8_t(byte) << 4) >> 4;
+    const int8_t high = byte >> 4;
+    key.even[lane] = int4 ? low : byte;
+    key.odd[lane] = int4 ? high : int8_t(0);
   }
-  for (int span = kGroupLanes / 2; span > 0; span /= 2) {
+  return key;
+}
+
+// Sum of the products of 16 byte lanes, as a balanced tree.
+inline QuarterSum dot16(const int8_t q_even[kQuarterLanes], const int8_t q_odd[kQuarterLanes],
+                        const int8_t k_even[kQuarterLanes], const int8_t k_odd[kQuarterLanes]) {
+#pragma HLS INLINE
+  int32_t node[kQuarterLanes];
+#pragma HLS ARRAY_PARTITION variable = node complete
+  for (int i = 0; i < kQuarterLanes; ++i) {
+#pragma HLS UNROLL
+    const int32_t even = int32_t(q_even[i]) * k_even[i];
+    const int32_t odd = int32_t(q_odd[i]) * k_odd[i];  // 8 by 4 bits: cheaper in LUTs than in a DSP
+#pragma HLS BIND_OP variable = odd op = mul impl = fabric
+    node[i] = even + odd;
+  }
+  for (int span = kQuarterLanes / 2; span > 0; span /= 2) {
 #pragma HLS UNROLL
     for (int i = 0; i < span; ++i) {
 #pragma HLS UNROLL
       node[i] += node[i + span];
     }
   }
-  return GroupSum(node[0]);
+  return QuarterSum(node[0]);
 }
 
 }  // namespace nearkv

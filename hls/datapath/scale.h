@@ -6,7 +6,7 @@
 namespace nearkv {
 
 // x = sat32(((dot * m * c) >> r) + b); `>>` is arithmetic.
-inline Score scale(Dot dot, UInt<8> m, UInt<16> c, UInt<6> r, Score b) {
+inline Score score_of(Dot dot, UInt<8> m, UInt<16> c, UInt<6> r, Score b) {
 #pragma HLS INLINE
   const Int<33> weighted = dot * m;
   const Int<48> product = weighted * c;

@@ -24,7 +24,7 @@ inline void block_peak(const Shape shape, hls::stream<TokenScores>& scores,
     for (int h = 0; h < kHeads; ++h) {
 #pragma HLS UNROLL
       Exponent best = item == 0 ? Exponent(kLowestExponent) : peak[pass][h];
-      for (int j = 0; j < kSliceGroups; ++j) {
+      for (int j = 0; j < kSlots; ++j) {
 #pragma HLS UNROLL
         const Exponent e = exponent_of(in.x[j][h]);
         if (in.exists[j] && e > best) best = e;

@@ -29,7 +29,7 @@ inline void log_mass(const Shape shape, hls::stream<TokenScores>& scores, hls::s
 #pragma HLS UNROLL
       const Exponent top = peak[pass].peak[h];
       BlockSum next = item == 0 ? BlockSum(0) : sum[pass][h];
-      for (int j = 0; j < kSliceGroups; ++j) {
+      for (int j = 0; j < kSlots; ++j) {
 #pragma HLS UNROLL
         if (in.exists[j]) next = next + token_mass(in.x[j][h], top);
       }

@@ -37,10 +37,14 @@ def test_scale(datapath: ctypes.CDLL, dot: int, m: int, c: int, r: int, b: int) 
     assert datapath.nearkv_scale(dot, m, c, r, b) == expected
 
 
-@given(q=st.binary(min_size=32, max_size=32), k=st.binary(min_size=32, max_size=32))
-def test_dot32(datapath: ctypes.CDLL, q: bytes, k: bytes) -> None:
-    left, right = (np.frombuffer(v, np.int8).astype(int) for v in (q, k))
-    assert datapath.nearkv_dot32(q, k) == left @ right
+LANES = st.binary(min_size=16, max_size=16)
+
+
+@given(q_even=LANES, q_odd=LANES, k_even=LANES, k_odd=LANES)
+def test_dot16(datapath: ctypes.CDLL, q_even: bytes, q_odd: bytes, k_even: bytes, k_odd: bytes) -> None:
+    k_odd = bytes((value - 8) % 256 for value in (byte % 16 for byte in k_odd))  # a nibble with its sign
+    qe, qo, ke, ko = (np.frombuffer(v, np.int8).astype(int) for v in (q_even, q_odd, k_even, k_odd))
+    assert datapath.nearkv_dot16(q_even, q_odd, k_even, k_odd) == qe @ ke + qo @ ko
 
 
 @given(x=EDGE, above=st.one_of(st.integers(0, 40), st.integers(0, 1 << 24)))
