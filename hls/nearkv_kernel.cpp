@@ -3,15 +3,15 @@
 // out.
 #include "nearkv_kernel.h"
 
-#include "stages/block_peak.h"
+#include "stages/block_mass.h"
+#include "stages/block_scores.h"
 #include "stages/check.h"
-#include "stages/check_blocks.h"
+#include "stages/crc32c.h"
 #include "stages/fetch.h"
-#include "stages/log_mass.h"
 #include "stages/mac.h"
 #include "stages/query_layout.h"
+#include "stages/results.h"
 #include "stages/scale.h"
-#include "stages/write_result.h"
 
 namespace nearkv {
 
@@ -44,12 +44,12 @@ static void stream_blocks(const Request& request, const MemoryWord* commands,
 #pragma HLS STREAM variable = masses depth = 4
   read_runs(request, commands, extents, scales);
   read_blocks(request.runs, keys, extents, beats);
-  check_blocks(request.shape, beats, tokens, payload, sound);
+  crc32c(request.shape, beats, tokens, payload, sound);
   mac(request.shape, query, payload, dots);
   scale(request.shape, scales, tokens, dots, scores);
-  block_peak(request.shape, scores, delayed, peaks);
-  log_mass(request.shape, delayed, peaks, sound, masses);
-  fold_totals(request.shape, initial, masses, store, bitmap, outcome);
+  block_scores(request.shape, scores, delayed, peaks);
+  block_mass(request.shape, delayed, peaks, sound, masses);
+  fold(request.shape, initial, masses, store, bitmap, outcome);
 }
 
 static uint32_t select_blocks(const Request& request, const MassRow store[kStoreRows],
@@ -57,8 +57,8 @@ static uint32_t select_blocks(const Request& request, const MassRow store[kStore
 #pragma HLS DATAFLOW
   hls::stream<Rank> ranks("ranks");
 #pragma HLS STREAM variable = ranks depth = 64
-  rank_blocks(request.shape, store, outcome.total, ranks);
-  return top_k(request.shape.blocks, request.k, ranks, heap);
+  priority(request.shape, store, outcome.total, ranks);
+  return keep_best(request.shape.blocks, request.k, ranks, heap);
 }
 
 static Status run_request(const Request& request, const MemoryWord* commands,

@@ -2,10 +2,10 @@
 // equivalence proof translates. Each is straight-line code once its loops are unrolled.
 #include "../datapath/crc32c.h"
 #include "../datapath/dot.h"
-#include "../datapath/log_mass.h"
+#include "../datapath/fold.h"
+#include "../datapath/log2.h"
 #include "../datapath/priority.h"
 #include "../datapath/scale.h"
-#include "../datapath/total.h"
 
 using namespace nearkv;
 

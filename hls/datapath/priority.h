@@ -1,7 +1,7 @@
 // A block's share of the attention mass (contract section 5).
 #pragma once
 
-#include "log_mass.h"
+#include "log2.h"
 
 namespace nearkv {
 

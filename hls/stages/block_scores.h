@@ -3,15 +3,15 @@
 
 #include <hls_stream.h>
 
-#include "../datapath/log_mass.h"
+#include "../datapath/log2.h"
 
 namespace nearkv {
 
 constexpr int32_t kLowestExponent = -(1 << 23);
 
 // Passes the scores on; a block's peaks follow its last score.
-inline void block_peak(const Shape shape, hls::stream<TokenScores>& scores,
-                       hls::stream<TokenScores>& same, hls::stream<Peaks>& peaks) {
+inline void block_scores(const Shape shape, hls::stream<TokenScores>& scores,
+                         hls::stream<TokenScores>& same, hls::stream<Peaks>& peaks) {
   const uint64_t total = uint64_t(shape.blocks) * shape.items() * shape.passes();
   Exponent peak[kMaxPasses][kHeads];
 #pragma HLS ARRAY_PARTITION variable = peak complete dim = 0

@@ -1,7 +1,7 @@
 // The fold of log-masses into a stream's total (contract section 5).
 #pragma once
 
-#include "log_mass.h"
+#include "log2.h"
 
 namespace nearkv {
 

@@ -20,9 +20,8 @@ inline BlockTokens tokens_of(const Beat& header, const Shape& shape) {
 }
 
 // beats: header and payload of every block. sound: whether format, width and CRC are right.
-inline void check_blocks(const Shape shape, hls::stream<Beat>& beats,
-                         hls::stream<BlockTokens>& tokens, hls::stream<Beat>& payload,
-                         hls::stream<bool>& sound) {
+inline void crc32c(const Shape shape, hls::stream<Beat>& beats, hls::stream<BlockTokens>& tokens,
+                   hls::stream<Beat>& payload, hls::stream<bool>& sound) {
   const uint32_t per_block = shape.payload_beats() + 1;
   const uint64_t total = uint64_t(shape.blocks) * per_block;
   uint32_t index = 0;

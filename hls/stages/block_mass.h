@@ -3,13 +3,14 @@
 
 #include <hls_stream.h>
 
-#include "../datapath/log_mass.h"
+#include "../datapath/log2.h"
 
 namespace nearkv {
 
 // Blocks that are not sound, or have no tokens, are empty.
-inline void log_mass(const Shape shape, hls::stream<TokenScores>& scores, hls::stream<Peaks>& peaks,
-                     hls::stream<bool>& sound, hls::stream<LogMasses>& masses) {
+inline void block_mass(const Shape shape, hls::stream<TokenScores>& scores,
+                       hls::stream<Peaks>& peaks, hls::stream<bool>& sound,
+                       hls::stream<LogMasses>& masses) {
   const uint64_t total = uint64_t(shape.blocks) * shape.items() * shape.passes();
   Peaks peak[kMaxPasses] = {};
   BlockSum sum[kMaxPasses][kHeads];

@@ -34,7 +34,8 @@ inline void sink(Rank heap[kMaxTopK], uint32_t size, Rank rank) {
 
 // Reads `blocks` ranks, keeps the k highest in `heap` and leaves them there in descending order.
 // Returns how many there are. Most ranks lose against the root and take one cycle.
-inline uint32_t top_k(uint32_t blocks, uint32_t k, hls::stream<Rank>& ranks, Rank heap[kMaxTopK]) {
+inline uint32_t keep_best(uint32_t blocks, uint32_t k, hls::stream<Rank>& ranks,
+                          Rank heap[kMaxTopK]) {
   for (uint32_t i = 0; i < k; ++i) {
 #pragma HLS PIPELINE II = 1
     heap[i] = Rank(0);

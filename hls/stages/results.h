@@ -1,7 +1,7 @@
 // Writes a request's result: summary, totals, bad-block bitmap, then pairs or log-mass tiles.
 #pragma once
 
-#include "rank_blocks.h"
+#include "priority.h"
 
 namespace nearkv {
 

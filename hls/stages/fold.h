@@ -3,7 +3,7 @@
 
 #include <hls_stream.h>
 
-#include "../datapath/total.h"
+#include "../datapath/fold.h"
 #include "../records.h"
 
 namespace nearkv {
@@ -18,9 +18,9 @@ struct Outcome {
   uint32_t bad;
 };
 
-inline void fold_totals(const Shape shape, const int32_t initial[kMaxGroup],
-                        hls::stream<LogMasses>& masses, MassRow store[kStoreRows],
-                        uint64_t bitmap[kStoreRows / 64], Outcome& outcome) {
+inline void fold(const Shape shape, const int32_t initial[kMaxGroup],
+                 hls::stream<LogMasses>& masses, MassRow store[kStoreRows],
+                 uint64_t bitmap[kStoreRows / 64], Outcome& outcome) {
   Total total[kMaxPasses][kHeads];
 #pragma HLS ARRAY_PARTITION variable = total complete dim = 0
   for (int h = 0; h < kMaxGroup; ++h) {

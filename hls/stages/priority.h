@@ -2,14 +2,14 @@
 #pragma once
 
 #include "../datapath/priority.h"
-#include "fold_totals.h"
-#include "top_k.h"
+#include "fold.h"
+#include "keep_best.h"
 
 namespace nearkv {
 
 // A block without tokens ranks as 0, which no block with tokens does.
-inline void rank_blocks(const Shape shape, const MassRow store[kStoreRows],
-                        const int32_t total[kMaxGroup], hls::stream<Rank>& ranks) {
+inline void priority(const Shape shape, const MassRow store[kStoreRows],
+                     const int32_t total[kMaxGroup], hls::stream<Rank>& ranks) {
   uint32_t pass = 0, block = 0;
   Priority before = 0;
   for (uint32_t row = 0; row < shape.blocks * shape.passes(); ++row) {
