@@ -1,0 +1,29 @@
+// All log-masses of a request, eight heads a row, in UltraRAM. A read answers after READ_LATENCY cycles, whatever follows.
+`default_nettype none
+
+module nkv_store
+  import nearkv_pkg::*;
+#(
+    parameter int unsigned ROWS = nearkv_pkg::STORE_ROWS,
+    parameter int unsigned READ_LATENCY = 3
+) (
+    input  wire logic                     clk,
+    input  wire logic                     write,
+    input  wire logic [$clog2(ROWS)-1:0]  write_row,
+    input  wire logic [HEADS*32-1:0]      write_data,
+    input  wire logic                     read,
+    input  wire logic [$clog2(ROWS)-1:0]  read_row,
+    output logic [HEADS*32-1:0]           read_data
+);
+  if (READ_LATENCY < 1) $error("nkv_store: READ_LATENCY must be at least 1");
+  (* ram_style = "ultra" *) logic [HEADS*32-1:0] memory[ROWS];
+  logic [HEADS*32-1:0] stage[READ_LATENCY];
+  always_ff @(posedge clk) begin
+    if (write) memory[write_row] <= write_data;
+    if (read) stage[0] <= memory[read_row];
+    for (int i = 1; i < READ_LATENCY; i++) stage[i] <= stage[i-1];
+  end
+  assign read_data = stage[READ_LATENCY-1];
+endmodule
+
+`default_nettype wire

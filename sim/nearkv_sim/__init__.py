@@ -1,0 +1,1 @@
+"""Simulation of the score kernel: cocotb benches, stimulus, coverage and throughput (``docs/kernel-interface.md``)."""

@@ -1,0 +1,1 @@
+"""cocotb test modules: one per RTL module, and one for the kernel."""
