@@ -16,6 +16,24 @@ int32_t nearkv_dot16(const int8_t q_even[kQuarterLanes], const int8_t q_odd[kQua
   return int32_t(dot16(q_even, q_odd, k_even, k_odd));
 }
 
+// One head and one beat: unpack, 16-lane sums, row. out: the row so far, then the two slots.
+void nearkv_mac(const uint64_t beat[kBeatWords], const int8_t q_even[kLanes],
+                const int8_t q_odd[kLanes], uint8_t int4, uint16_t row_bytes, uint8_t phase,
+                int32_t before, int32_t out[3]) {
+  Beat b;
+  for (int w = 0; w < kBeatWords; ++w) b.word[w] = beat[w];
+  const KeyLanes key = unpack(b, int4 & 1);
+  QuarterSum quarter[kQuarters];
+  for (int i = 0; i < kQuarters; ++i) {
+    const int at = i * kQuarterLanes;
+    quarter[i] = dot16(&q_even[at], &q_odd[at], &key.even[at], &key.odd[at]);
+  }
+  const RowDots head = row_dots(quarter, Dot(before), row_bytes, phase & 1);
+  out[0] = int32_t(head.row);
+  out[1] = int32_t(head.slot[0]);
+  out[2] = int32_t(head.slot[1]);
+}
+
 int32_t nearkv_scale(int32_t dot, uint8_t m, uint16_t c, uint8_t r, int32_t b) {
   return int32_t(score_of(Dot(dot), m, c, r, b));
 }

@@ -49,4 +49,23 @@ inline QuarterSum dot16(const int8_t q_even[kQuarterLanes], const int8_t q_odd[k
   return QuarterSum(node[0]);
 }
 
+// What one beat gives a head: the sum of its row so far, and the dot products of the tokens in the
+// two slots. Rows of 16 bytes leave in two phases, rows of 32 together, longer ones in slot 0 when
+// they are complete.
+struct RowDots {
+  Dot row;
+  Dot slot[kSlots];
+};
+
+inline RowDots row_dots(const QuarterSum quarter[kQuarters], Dot before, uint32_t row_bytes,
+                        uint32_t phase) {
+#pragma HLS INLINE
+  const Dot low = quarter[0] + quarter[1], high = quarter[2] + quarter[3];
+  RowDots out;
+  out.row = before + (row_bytes > 32 ? Dot(low + high) : low);
+  out.slot[0] = row_bytes > 16 ? out.row : Dot(quarter[phase ? 2 : 0]);
+  out.slot[1] = row_bytes > 16 ? high : Dot(quarter[phase ? 3 : 1]);
+  return out;
+}
+
 }  // namespace nearkv

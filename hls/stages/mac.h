@@ -33,13 +33,13 @@ inline void mac(const Shape shape, const QueryLanes& query, hls::stream<Beat>& p
         const int at = i * kQuarterLanes;
         quarter[i] = dot16(&q.even[at], &q.odd[at], &key.even[at], &key.odd[at]);
       }
-      const Dot low = quarter[0] + quarter[1], high = quarter[2] + quarter[3];
-      const Dot before = chunk == 0 ? Dot(0) : partial[pass][h];
-      const Dot beat = row_bytes > 32 ? Dot(low + high) : low;
-      const Dot row = before + beat;
-      partial[pass][h] = row;
-      out.slot[0][h] = row_bytes > 16 ? row : Dot(quarter[2 * phase]);
-      out.slot[1][h] = row_bytes > 16 ? high : Dot(quarter[2 * phase + 1]);
+      const RowDots head =
+          row_dots(quarter, chunk == 0 ? Dot(0) : partial[pass][h], row_bytes, phase);
+      partial[pass][h] = head.row;
+      for (int slot = 0; slot < kSlots; ++slot) {
+#pragma HLS UNROLL
+        out.slot[slot][h] = head.slot[slot];
+      }
     }
     if (chunk + 1 == chunks) dots.write(out);
     if (++pass == shape.passes()) {

@@ -14,7 +14,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLATFORM = "xilinx_u2_gen3x4_xdma_gc_2_202110_1"
-HAVE_RTL = any((ROOT / "fpga/rtl").glob("*.sv"))
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -37,11 +36,7 @@ def _option(command: list[str], name: str) -> str:
 
 
 FLOWS = [
-    pytest.param(
-        kernel,
-        target,
-        marks=pytest.mark.skipif(kernel == "rtl" and not HAVE_RTL, reason="fpga/rtl holds no sources"),
-    )
+    (kernel, target)
     for kernel, target in itertools.product(("rtl", "hls"), ("sw_emu", "hw_emu", "hw"))
     if (kernel, target) != ("rtl", "sw_emu")
 ]
@@ -61,6 +56,13 @@ def test_link_uses_what_compile_made(kernel: str, target: str) -> None:
     assert any("emconfigutil" in c for c in commands) == (target != "hw")
 
 
+def test_rtl_is_packaged_whole_and_packages_first() -> None:
+    (package,) = (c for c in _commands("xo", "KERNEL=rtl") if "vivado" in c)
+    sources = [Path(word) for word in package if Path(word).parent.name == "rtl"]
+    assert set(sources) == set((ROOT / "fpga/rtl").iterdir())
+    assert sources[0].name == "nearkv_pkg.sv"
+
+
 def test_frequency_reaches_synthesis_and_link() -> None:
     compiled, link = (c for c in _commands("xclbin", "KERNEL=hls", "FREQUENCY=250") if "v++" in c)
     assert _option(compiled, "--hls.clock") == "250000000:nearkv_kernel"
@@ -70,7 +72,7 @@ def test_frequency_reaches_synthesis_and_link() -> None:
 
 
 def test_every_source_that_is_named_exists() -> None:
-    for arguments in (["xclbin", "KERNEL=hls"], ["csynth"], *([["xclbin"]] if HAVE_RTL else [])):
+    for arguments in (["xclbin", "KERNEL=hls"], ["csynth"], ["xclbin", "KERNEL=rtl"]):
         words = [word for command in _commands(*arguments) for word in command]
         sources = [Path(w) for w in words if re.search(r"\.(cpp|tcl|py|sv|v|cfg|json)$", w)]
         assert sources
