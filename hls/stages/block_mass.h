@@ -35,7 +35,7 @@ inline void block_mass(const Shape shape, hls::stream<TokenScores>& scores,
         if (in.exists[j]) next = next + token_mass(in.x[j][h], top);
       }
       sum[pass][h] = next;
-      out.value[h] = ok && next != 0 ? log_of<26>(top, next) : Score(kEmpty);
+      out.value[h] = last && ok && next != 0 ? log_of<26>(top, next) : Score(kEmpty);
     }
     if (last) masses.write(out);
     if (++pass == shape.passes()) {

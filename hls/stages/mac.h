@@ -23,9 +23,10 @@ inline void mac(const Shape shape, const QueryLanes& query, hls::stream<Beat>& p
   for (uint64_t i = 0; i < total; ++i) {
 #pragma HLS PIPELINE II = 1
     if (pass == 0 && phase == 0) key = unpack(payload.read(), int4);
-    Dots out;
+    Dots out = {};
     for (int h = 0; h < kHeads; ++h) {
 #pragma HLS UNROLL
+      if (pass * kHeads + h >= shape.group) continue;  // no such head: leave its multipliers still
       const HeadLanes& q = query.head[pass][chunk][h];
       QuarterSum quarter[kQuarters];
       for (int i = 0; i < kQuarters; ++i) {
