@@ -74,6 +74,7 @@ static Status run_request(const Request& request, const MemoryWord* commands,
   int32_t initial[kMaxGroup];
 #pragma HLS ARRAY_PARTITION variable = initial complete
   Outcome outcome;
+#pragma HLS ARRAY_PARTITION variable = outcome.total complete
 
   const Status status = check_record(request);
   if (status != kOk) return status;

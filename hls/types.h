@@ -30,10 +30,13 @@ constexpr int kMaxPasses = kMaxGroup / kHeads;
 constexpr int kLanes = kBeatBytes;  // byte lanes: 64 INT8 or 128 INT4 values a cycle
 constexpr int kQuarters = 4;        // a beat of the shortest rows holds four of them
 constexpr int kQuarterLanes = kLanes / kQuarters;
+constexpr int kQuadLanes = 4;
+constexpr int kQuarterQuads = kQuarterLanes / kQuadLanes;
 constexpr int kSlots = 2;  // tokens that leave the multipliers together
 constexpr int kMaxChunks = kMaxWidth / kLanes;
 
-typedef Int<20> QuarterSum;  // 16 products of two int8 values, or 32 of int8 and int4
+typedef Int<18> QuadSum;     // four products of two int8 values, or eight of int8 and int4
+typedef Int<20> QuarterSum;  // four quads
 
 struct Beat {
   uint64_t word[kBeatWords];

@@ -26,27 +26,45 @@ inline KeyLanes unpack(const Beat& beat, bool int4) {
   return key;
 }
 
-// Sum of the products of 16 byte lanes, as a balanced tree.
-inline QuarterSum dot16(const int8_t q_even[kQuarterLanes], const int8_t q_odd[kQuarterLanes],
-                        const int8_t k_even[kQuarterLanes], const int8_t k_odd[kQuarterLanes]) {
+// What each byte lane adds to the dot product.
+template <int Lanes>
+inline void products(const int8_t* q_even, const int8_t* q_odd, const int8_t* k_even,
+                     const int8_t* k_odd, int32_t product[Lanes]) {
 #pragma HLS INLINE
-  int32_t node[kQuarterLanes];
-#pragma HLS ARRAY_PARTITION variable = node complete
-  for (int i = 0; i < kQuarterLanes; ++i) {
+  for (int i = 0; i < Lanes; ++i) {
 #pragma HLS UNROLL
     const int32_t even = int32_t(q_even[i]) * k_even[i];
     const int32_t odd = int32_t(q_odd[i]) * k_odd[i];  // 8 by 4 bits: cheaper in LUTs than in a DSP
 #pragma HLS BIND_OP variable = odd op = mul impl = fabric
-    node[i] = even + odd;
+    product[i] = even + odd;
   }
-  for (int span = kQuarterLanes / 2; span > 0; span /= 2) {
+}
+
+inline QuadSum quad_of(const int32_t product[kQuadLanes]) {
+#pragma HLS INLINE
+  return QuadSum((product[0] + product[1]) + (product[2] + product[3]));
+}
+
+inline QuarterSum quarter_of(const QuadSum quad[kQuarterQuads]) {
+#pragma HLS INLINE
+  const QuarterSum low = quad[0] + quad[1], high = quad[2] + quad[3];
+  return QuarterSum(low + high);
+}
+
+// Sum of the products of 16 byte lanes.
+inline QuarterSum dot16(const int8_t* q_even, const int8_t* q_odd, const int8_t* k_even,
+                        const int8_t* k_odd) {
+#pragma HLS INLINE
+  int32_t product[kQuarterLanes];
+  QuadSum quad[kQuarterQuads];
+#pragma HLS ARRAY_PARTITION variable = product complete
+#pragma HLS ARRAY_PARTITION variable = quad complete
+  products<kQuarterLanes>(q_even, q_odd, k_even, k_odd, product);
+  for (int i = 0; i < kQuarterQuads; ++i) {
 #pragma HLS UNROLL
-    for (int i = 0; i < span; ++i) {
-#pragma HLS UNROLL
-      node[i] += node[i + span];
-    }
+    quad[i] = quad_of(&product[i * kQuadLanes]);
   }
-  return QuarterSum(node[0]);
+  return quarter_of(quad);
 }
 
 // What one beat gives a head: the sum of its row so far, and the dot products of the tokens in the
@@ -63,8 +81,8 @@ inline RowDots row_dots(const QuarterSum quarter[kQuarters], Dot before, uint32_
   const Dot low = quarter[0] + quarter[1], high = quarter[2] + quarter[3];
   RowDots out;
   out.row = before + (row_bytes > 32 ? Dot(low + high) : low);
-  out.slot[0] = row_bytes > 16 ? out.row : Dot(quarter[phase ? 2 : 0]);
-  out.slot[1] = row_bytes > 16 ? high : Dot(quarter[phase ? 3 : 1]);
+  out.slot[0] = row_bytes > 16 ? out.row : Dot(phase ? quarter[2] : quarter[0]);
+  out.slot[1] = row_bytes > 16 ? high : Dot(phase ? quarter[3] : quarter[1]);
   return out;
 }
 

@@ -31,6 +31,20 @@ inline Addend token_mass(Score x, Exponent peak) {
   return Addend(mass_of(x) >> shift);
 }
 
+constexpr int32_t kLowestExponent = -(1 << 23);
+
+// The larger of a peak so far and the exponent of a token, where it exists.
+inline Exponent peak_of(Exponent so_far, Score x, bool exists) {
+#pragma HLS INLINE
+  const Exponent e = exponent_of(x);
+  return exists && e > so_far ? e : so_far;
+}
+
+inline BlockSum sum_of(BlockSum so_far, Addend addend) {
+#pragma HLS INLINE
+  return BlockSum(so_far + addend);
+}
+
 // Index of the top bit that is set; `value` is not zero.
 template <int Bits>
 inline UInt<6> top_bit(UInt<Bits> value) {

@@ -15,4 +15,16 @@ inline Share share_of(Score log_mass, Score total) {
   return log_mass == kEmpty ? Share(0) : Share(mantissa >> shift);
 }
 
+// The priority so far and the shares of a pass, of which the first `heads` exist.
+inline Priority shares_of(const int32_t log_mass[kHeads], const int32_t total[kHeads],
+                          uint32_t heads, Priority before) {
+#pragma HLS INLINE
+  Priority sum = before;
+  for (uint32_t h = 0; h < uint32_t(kHeads); ++h) {
+#pragma HLS UNROLL
+    if (h < heads) sum = sum + share_of(log_mass[h], total[h]);
+  }
+  return sum;
+}
+
 }  // namespace nearkv

@@ -32,7 +32,7 @@ inline void block_mass(const Shape shape, hls::stream<TokenScores>& scores,
       BlockSum next = item == 0 ? BlockSum(0) : sum[pass][h];
       for (int j = 0; j < kSlots; ++j) {
 #pragma HLS UNROLL
-        if (in.exists[j]) next = next + token_mass(in.x[j][h], top);
+        if (in.exists[j]) next = sum_of(next, token_mass(in.x[j][h], top));
       }
       sum[pass][h] = next;
       out.value[h] = last && ok && next != 0 ? log_of<26>(top, next) : Score(kEmpty);

@@ -7,8 +7,6 @@
 
 namespace nearkv {
 
-constexpr int32_t kLowestExponent = -(1 << 23);
-
 // Passes the scores on; a block's peaks follow its last score.
 inline void block_scores(const Shape shape, hls::stream<TokenScores>& scores,
                          hls::stream<TokenScores>& same, hls::stream<Peaks>& peaks) {
@@ -26,8 +24,7 @@ inline void block_scores(const Shape shape, hls::stream<TokenScores>& scores,
       Exponent best = item == 0 ? Exponent(kLowestExponent) : peak[pass][h];
       for (int j = 0; j < kSlots; ++j) {
 #pragma HLS UNROLL
-        const Exponent e = exponent_of(in.x[j][h]);
-        if (in.exists[j] && e > best) best = e;
+        best = peak_of(best, in.x[j][h], in.exists[j]);
       }
       peak[pass][h] = best;
       out.peak[h] = best;

@@ -15,12 +15,15 @@ inline void priority(const Shape shape, const MassRow store[kStoreRows],
   for (uint32_t row = 0; row < shape.blocks * shape.passes(); ++row) {
 #pragma HLS PIPELINE II = 1
     const MassRow masses = store[row];
-    Priority sum = pass == 0 ? Priority(0) : before;
+    const uint32_t first = pass * kHeads;
+    int32_t of_pass[kHeads];
+#pragma HLS ARRAY_PARTITION variable = of_pass complete
     for (int h = 0; h < kHeads; ++h) {
 #pragma HLS UNROLL
-      const int head = pass * kHeads + h;
-      if (head < shape.group) sum = sum + share_of(masses.value[h], total[head]);
+      of_pass[h] = total[first + h];
     }
+    const Priority sum =
+        shares_of(masses.value, of_pass, shape.group - first, pass == 0 ? Priority(0) : before);
     before = sum;
     if (++pass == shape.passes()) {
       pass = 0;

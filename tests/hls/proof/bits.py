@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from bitwuzla import Bitwuzla, Kind, Option, Options, Result, Term, TermManager
 
 
+SHIFTS = (Kind.BV_SHL, Kind.BV_SHR, Kind.BV_ASHR)
+
+
 class Bits:
     """Builds bit-vector terms; truth values are vectors of one bit."""
 
@@ -16,14 +19,20 @@ class Bits:
         options.set(Option.PRODUCE_MODELS, True)
         self._evaluator = Bitwuzla(self.manager, options)
         self._evaluator.check_sat()  # of nothing: from then on it gives every closed term its value
+        self._variables: dict[str, Term] = {}
+        self.abstract_products = False
+        """Whether a product of the same two operands is a free vector instead, one and the same wherever it occurs."""
+        self._abstract: dict[tuple[int, ...], tuple[Term, list[Term]]] = {}
 
     def const(self, width: int, value: int) -> Term:
         """The number ``value`` modulo 2^``width``."""
         return self.manager.mk_bv_value(self.manager.mk_bv_sort(width), value % (1 << width))
 
     def var(self, width: int, name: str) -> Term:
-        """A free vector."""
-        return self.manager.mk_const(self.manager.mk_bv_sort(width), name)
+        """The free vector ``name``, the same one whenever it is asked for."""
+        if name not in self._variables:
+            self._variables[name] = self.manager.mk_const(self.manager.mk_bv_sort(width), name)
+        return self._variables[name]
 
     def width(self, term: Term) -> int:
         """Bits of ``term``."""
@@ -33,8 +42,17 @@ class Bits:
         """``kind`` applied to ``terms``, folded where all of them are numbers."""
         if kind == Kind.BV_MUL:
             return self._product(*terms)
-        if kind == Kind.BV_ASHR and (made := self._sign_extension(*terms)) is not None:
-            return made
+        if kind == Kind.BV_CONCAT:
+            return self._concat(*terms)
+        if kind == Kind.BV_ADD:
+            return self._sum(terms)
+        if kind in SHIFTS and terms[1].is_value():
+            return self._shift(kind, terms[0], int(terms[1].value(10)))
+        if kind == Kind.BV_AND and (mask := next((t for t in terms if t.is_value()), None)) is not None:
+            ones = int(mask.value(10)).bit_length()
+            if int(mask.value(10)) == (1 << ones) - 1 and 0 < ones < self.width(mask):
+                kept = terms[1] if mask is terms[0] else terms[0]
+                return self.extend(self.extract(kept, ones - 1, 0), self.width(mask), signed=False)
         return self._make(kind, *terms, indices=indices)
 
     def _make(self, kind: Kind, *terms: Term, indices: Sequence[int] = ()) -> Term:
@@ -47,59 +65,84 @@ class Bits:
     def _product(self, a: Term, b: Term) -> Term:
         """a * b over the shortest operands, so that one product has one shape whatever widths it was written in.
 
-        Extended operands of p and q bits have an exact product of p + q bits (one more where the signs differ in kind);
-        a left shift by a constant commutes with the product.
+        Extended operands of p and q bits have an exact product of p + q bits; zeros below an operand go below the product.
         """
         width = self.width(a)
-        for this, other in ((a, b), (b, a)):
-            if this.kind() == Kind.BV_SHL and this.children()[1].is_value():
-                return self._make(Kind.BV_SHL, self._product(this.children()[0], other), this.children()[1])
-        (a, a_signed), (b, b_signed) = self._core(a), self._core(b)
+        (a, a_signed, a_zeros), (b, b_signed, b_zeros) = self._core(a), self._core(b)
         exact = min(width, self.width(a) + self.width(b))
         operands = sorted(
             (self.extend(a, exact, signed=a_signed), self.extend(b, exact, signed=b_signed)), key=lambda t: t.id()
         )
-        return self.extend(self._make(Kind.BV_MUL, *operands), width, signed=a_signed or b_signed)
+        if self.abstract_products and not any(t.is_value() for t in operands):
+            key = tuple(t.id() for t in operands)
+            # The operands are kept, too: a term that nobody holds is freed, and comes back with another number.
+            product, _ = self._abstract.setdefault(key, (self.var(exact, f"product{len(self._abstract)}"), operands))
+        else:
+            product = self._make(Kind.BV_MUL, *operands)
+        whole = self.extend(product, width, signed=a_signed or b_signed)
+        return self._shift(Kind.BV_SHL, whole, a_zeros + b_zeros)
 
-    def _core(self, term: Term) -> tuple[Term, bool]:
-        """What ``term`` extends, and whether by its sign."""
+    def _sum(self, terms: Sequence[Term]) -> Term:
+        """Addends flattened and in one order, so that equal sums look equal however they were bracketed."""
+        addends: list[Term] = []
+        todo = list(terms)
+        while todo:
+            term = todo.pop()
+            if term.kind() == Kind.BV_ADD:
+                todo += term.children()
+            elif not (term.is_value() and int(term.value(10)) == 0):
+                addends.append(term)
+        if not addends:
+            return terms[0]
+        addends.sort(key=lambda t: self._core(t)[0].id())
+        whole = addends[0]
+        for addend in addends[1:]:
+            whole = self._make(Kind.BV_ADD, whole, addend)
+        return whole
+
+    def _core(self, term: Term) -> tuple[Term, bool, int]:
+        """What ``term`` extends, whether by its sign, and how many zeros lie below it."""
         kind = term.kind()
         if kind == Kind.BV_SIGN_EXTEND:
-            core, signed = self._core(term.children()[0])
-            return (core, signed) if signed or core != term.children()[0] else (term.children()[0], True)
+            core, signed, zeros = self._core(term.children()[0])
+            return core, signed, zeros
         if kind == Kind.BV_ZERO_EXTEND:
-            core = term.children()[0]
-            return (core, False)
-        if kind == Kind.BV_CONCAT and (high := term.children()[0]).is_value() and int(high.value(10)) == 0:
-            return (term.children()[1], False)
-        return (term, True)
+            return term.children()[0], False, 0
+        if kind == Kind.BV_CONCAT:
+            high, low = term.children()
+            if high.is_value() and int(high.value(10)) == 0:
+                return low, False, 0
+            if low.is_value() and int(low.value(10)) == 0:
+                return high, True, self.width(low)
+        return term, True, 0
 
-    def _sign_extension(self, term: Term, amount: Term) -> Term | None:
-        """(y << a) >> b, as compilers write sign extensions, for constants a and b."""
-        if term.kind() != Kind.BV_SHL or not term.children()[1].is_value() or not amount.is_value():
-            return None
+    def _shift(self, kind: Kind, term: Term, amount: int) -> Term:
+        """A shift by a constant, as extractions, extensions and concatenations."""
         width = self.width(term)
-        value, left = term.children()[0], int(term.children()[1].value(10))
-        right = int(amount.value(10))
-        if left >= width or right >= width:
-            return None
-        kept = self.extract(value, width - 1 - left, max(0, right - left))
-        extended = self.extend(kept, width, signed=True)
-        more = self.const(width, left - right)
-        return self._make(Kind.BV_SHL, extended, more) if left > right else extended
+        if amount == 0:
+            return term
+        if amount >= width:
+            if kind != Kind.BV_ASHR:
+                return self.const(width, 0)
+            amount = width - 1
+        if kind == Kind.BV_SHL and term.kind() == Kind.BV_ADD:
+            return self._sum([self._shift(kind, part, amount) for part in term.children()])
+        if kind == Kind.BV_SHL:
+            return self.concat([self.extract(term, width - 1 - amount, 0), self.const(amount, 0)])
+        return self.extend(self.extract(term, width - 1, amount), width, signed=kind == Kind.BV_ASHR)
 
     def both(self, a: Term, b: Term) -> Term:
-        """Bitwise and; zero wins at once."""
+        """Bitwise and; all zeros and all ones decide at once."""
         for this, other in ((a, b), (b, a)):
-            if this.is_value() and self.width(this) == 1:
-                return other if int(this.value(10)) else this
+            if this.is_value() and (number := int(this.value(10))) in (0, (1 << self.width(this)) - 1):
+                return other if number else this
         return self.op(Kind.BV_AND, a, b)
 
     def either(self, a: Term, b: Term) -> Term:
-        """Bitwise or; a one-bit one wins at once."""
+        """Bitwise or; all zeros and all ones decide at once."""
         for this, other in ((a, b), (b, a)):
-            if this.is_value() and self.width(this) == 1:
-                return this if int(this.value(10)) else other
+            if this.is_value() and (number := int(this.value(10))) in (0, (1 << self.width(this)) - 1):
+                return this if number else other
         return self.op(Kind.BV_OR, a, b)
 
     def choose(self, condition: Term, then: Term, otherwise: Term) -> Term:
@@ -119,9 +162,12 @@ class Bits:
         kind = term.kind()
         if kind in (Kind.BV_SIGN_EXTEND, Kind.BV_ZERO_EXTEND):
             core = term.children()[0]
-            if low < self.width(core):
-                inner = self.extract(core, min(high, self.width(core) - 1), low)
-                return self.extend(inner, high - low + 1, signed=kind == Kind.BV_SIGN_EXTEND)
+            if low >= self.width(core) and kind == Kind.BV_ZERO_EXTEND:
+                return self.const(high - low + 1, 0)
+            if low >= self.width(core):
+                return self.extend(self.sign(core), high - low + 1, signed=True)
+            inner = self.extract(core, min(high, self.width(core) - 1), low)
+            return self.extend(inner, high - low + 1, signed=kind == Kind.BV_SIGN_EXTEND)
         if kind == Kind.BV_CONCAT:
             upper, lower = term.children()
             border = self.width(lower)
@@ -129,6 +175,12 @@ class Bits:
                 return self.extract(upper, high - border, low - border)
             if high < border:
                 return self.extract(lower, high, low)
+            return self.concat([self.extract(upper, high - border, 0), self.extract(lower, border - 1, low)])
+        if kind == Kind.BV_ADD and low == 0:
+            return self._sum([self.extract(child, high, 0) for child in term.children()])
+        if kind in (Kind.BV_AND, Kind.BV_OR):
+            parts = [self.extract(child, high, low) for child in term.children()]
+            return self.both(*parts) if kind == Kind.BV_AND else self.either(*parts)
         if kind == Kind.BV_EXTRACT:
             base = int(term.indices()[1])
             return self.extract(term.children()[0], base + high, base + low)
@@ -146,6 +198,21 @@ class Bits:
             term = term.children()[0]
         return self._make(kind, term, indices=(width - self.width(term),))
 
+    def sign(self, term: Term) -> Term:
+        """The top bit."""
+        top = self.width(term) - 1
+        return self.extract(term, top, top)
+
+    def _concat(self, high: Term, low: Term) -> Term:
+        """Two parts joined; a repeated sign is an extension, neighbouring extractions are one."""
+        if self.width(high) == 1 and high == self.sign(low):
+            return self.extend(low, self.width(low) + 1, signed=True)
+        if high.kind() == low.kind() == Kind.BV_EXTRACT and high.children()[0] == low.children()[0]:
+            (top, border), (below, bottom) = high.indices(), low.indices()
+            if int(border) == int(below) + 1:
+                return self.extract(high.children()[0], int(top), int(bottom))
+        return self._make(Kind.BV_CONCAT, high, low)
+
     def concat(self, parts: Sequence[Term]) -> Term:
         """``parts`` joined, the first one highest."""
         whole = parts[0]
@@ -154,7 +221,7 @@ class Bits:
         return whole
 
     def find_difference(
-        self, pairs: Sequence[tuple[Term, Term]], assume: Sequence[Term] = (), seconds: int = 300
+        self, pairs: Sequence[tuple[Term, Term]], assume: Sequence[Term] = (), seconds: int = 60
     ) -> dict[str, int] | None:
         """Values of the free vectors under which some pair differs while every bit of ``assume`` is 1; None if none do.
 

@@ -53,16 +53,29 @@ for line in sys.stdin.read().splitlines():
 
 
 @lru_cache
-def netlist(top: str, sources: tuple[Path, ...], parameters: tuple[tuple[str, int], ...] = ()) -> str:
-    """BTOR2 of ``top``; ``sources`` in compilation order, packages first."""
+def netlist(
+    top: str,
+    sources: tuple[Path, ...],
+    parameters: tuple[tuple[str, int], ...] = (),
+    replace: tuple[str, str] | None = None,
+) -> str:
+    """BTOR2 of ``top``; ``sources`` in compilation order, packages first, ``top``'s own last.
+
+    ``replace`` plants a bug: the first text, which must occur in ``top``'s source, becomes the second.
+    """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "top.btor"
+        if replace is not None:
+            text = sources[-1].read_text()
+            assert replace[0] in text, f"{sources[-1].name} does not contain {replace[0]!r}"
+            planted = Path(folder) / sources[-1].name
+            planted.write_text(text.replace(*replace, 1))
+            sources = (*sources[:-1], planted)
         options = "".join(f" -G {name}={value}" for name, value in parameters)
         read = f"read_slang --top {top}{options} " + " ".join(map(str, sources))
         script = "\n".join([read, f"hierarchy -top {top}", *PASSES, f"write_btor {target}"])
-        done = subprocess.run(
-            [sys.executable, "-c", _YOSYS], input=script, capture_output=True, text=True, check=False
-        )
+        command = [sys.executable, "-c", _YOSYS]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
         if done.returncode or not target.is_file():
             raise RuntimeError(f"yosys could not read {top}: {(done.stderr or done.stdout)[-2000:]}")
         return target.read_text()
@@ -123,6 +136,14 @@ class Unrolling:
     def state(self, name: str, cycle: int) -> Term:
         """The register ``name`` in ``cycle``."""
         return self.node(self.circuit.states[name], cycle)
+
+    def set_state(self, name: str, cycle: int, value: Term) -> None:
+        """Let the register ``name`` hold ``value`` in ``cycle``, whatever it was given before."""
+        self.set_node(self.circuit.states[name], cycle, value)
+
+    def set_node(self, number: str, cycle: int, value: Term) -> None:
+        """Let a node have ``value`` in ``cycle``."""
+        self._memo[number, cycle] = value
 
     def node(self, number: str, cycle: int) -> Term:
         """The value of a node; a negative number is its complement."""

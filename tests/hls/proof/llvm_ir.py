@@ -212,7 +212,7 @@ class _Run:
         if body.startswith("bitcast"):
             return self._pointer(re.fullmatch(rf"bitcast {POINTER} (%[\w.]+) to {POINTER}", body)[1])  # type: ignore[index]
         element, place, index = re.fullmatch(  # type: ignore[union-attr]
-            rf"getelementptr inbounds {WIDTH}, {POINTER} (%[\w.]+), i64 (-?\d+)", body
+            rf"getelementptr (?:inbounds )?{WIDTH}, {POINTER} (%[\w.]+), i64 (-?\d+)", body
         ).groups()
         base = self._pointer(place)
         return Pointer(base.array, base.offset + int(index) * int(element) // 8)
