@@ -121,6 +121,26 @@ def test_quad(int4: int) -> None:
     _quad(int4)
 
 
+def _within(stage: Stage, term: Term, bound: int) -> Term:
+    """Whether -bound <= term <= bound."""
+    bits, width = stage.bits, stage.bits.width(term)
+    low = bits.op(Kind.BV_SGE, term, bits.const(width, -bound))
+    return bits.both(low, bits.op(Kind.BV_SLE, term, bits.const(width, bound)))
+
+
+def test_quad_range() -> None:
+    """Products lie within 2^14 and hence sums of four within 2^16, so that a packed word holds two sums."""
+    stage = Stage("nkv_unpack")  # any module: only C++ and numbers are at stake
+    bits = stage.bits
+    q, k = ([bits.var(8, f"{name}{lane}") for lane in range(4)] for name in "qk")
+    product = bits.op(Kind.BV_MUL, bits.extend(q[0], 16, signed=True), bits.extend(k[0], 16, signed=True))
+    stage.equal(_within(stage, product, 1 << 14), bits.const(1, 1))
+    bits.abstract_products = True
+    total = stage.cpp("dot4", q, [bits.const(8, 0)] * 4, k, [bits.const(8, 0)] * 4, widths=(8,) * 4)
+    small = [_within(stage, product, 1 << 14) for product in bits.products()]
+    stage.equal(_within(stage, total, 1 << 16), bits.const(1, 1), assume=small)
+
+
 # ---- mac: sums of quads, slots, rows of several beats -----------------------------------------------------------------
 
 MAC_FILES = ("nkv_mul_pair", "nkv_quad", "nkv_unpack")
@@ -168,18 +188,60 @@ def _quads(stage: Stage, cycle: int) -> list[list[Term]]:
 
 
 def _quarters(stage: Stage, quads: list[Term]) -> list[Term]:
-    return [
-        stage.cpp("quarter", *quads[4 * i : 4 * i + 4], widths=(32,) * 4, signed="ssss") for i in range(4)
-    ]
+    return [stage.cpp("quarter", *quads[4 * i : 4 * i + 4], widths=(32,) * 4, signed="ssss") for i in range(4)]
 
 
-@pytest.mark.parametrize("head", range(HEADS))
-def test_quarter(head: int) -> None:
-    stage = _mac(0, 2, [{}])
+def _quarter(heads: range, bug: tuple[str, str] | None = None) -> None:
+    stage = _mac(0, 2, [{}], bug)
     quads = _quads(stage, 3)
-    register = stage.rtl.state(f"quarter[{head}]", 4)
-    for i, expected in enumerate(_quarters(stage, quads[head])):
-        stage.equal(stage.element(register, i, 4), expected)
+    for head in heads:
+        register = stage.rtl.state(f"quarter[{head}]", 4)
+        for i, expected in enumerate(_quarters(stage, quads[head])):
+            # Both heads of a pair lie in one word, so both must be in range: test_quad_range.
+            assume = [_within(stage, quad, 1 << 16) for h in (head, head ^ 1) for quad in quads[h][4 * i : 4 * i + 4]]
+            stage.equal(stage.element(register, i, 4), expected, assume=assume)
+
+
+def test_quarter() -> None:
+    _quarter(range(HEADS))
+
+
+def _free_quarters(stage: Stage, cycle: int) -> list[list[Term]]:
+    """Free sums of 16 lanes, by head, in place of the registers in ``cycle``: test_quarter."""
+    quarters = [[stage.bits.var(20, f"quarter{h}.{i}@{cycle}") for i in range(4)] for h in range(HEADS)]
+    for head, values in enumerate(quarters):
+        stage.rtl.set_state(f"quarter[{head}]", cycle, stage.array(values))
+    return quarters
+
+
+def _row(stage: Stage, quarters: list[Term], before: Term | int, row: int, phase: int) -> list[Term]:
+    """The row so far and the two slots, by C++."""
+    memory = [stage.bits.const(8, 0)] * 12
+    stage.cpp("row", *quarters, before, 16 << row, phase, memory, widths=(*(32,) * 5, 16, 8, 8), signed="sssss")
+    return [word(stage.bits, memory, i) for i in range(3)]
+
+
+@pytest.mark.parametrize(("row", "phase"), [(0, 0), (0, 1), (1, 0), (2, 0)])
+def test_row_within_a_beat(row: int, phase: int) -> None:
+    stage = _mac(0, row, [{"phase": phase, "first_part": 1, "last_part": 1, "half": 0}])
+    for head, quarters in enumerate(_free_quarters(stage, 4)):
+        _, *slots = _row(stage, quarters, 0, row, phase)
+        for slot in (0, 1) if row < 2 else (0,):
+            stage.equal(stage.element(stage.rtl.output(f"dot{slot}", LATENCY), head), slots[slot])
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_row_over_two_beats(half: int) -> None:
+    """The second beat of a row adds to the first; the other half of the heads may come in between."""
+    first = {"phase": 0, "first_part": 1, "half": half}
+    between = {"half": 1 - half}
+    second = {"phase": 0, "first_part": 0, "last_part": 1, "half": half}
+    stage = _mac(0, 3, [first, between, second])
+    earlier, later = _free_quarters(stage, 4), _free_quarters(stage, 6)
+    for head in range(HEADS):
+        before, _, _ = _row(stage, earlier[head], 0, 3, 0)
+        _, dot, _ = _row(stage, later[head], before, 3, 0)
+        stage.equal(stage.element(stage.rtl.output("dot0", LATENCY + 2), head), dot)
 
 
 # ---- scale, block maximum, addends, log2 ------------------------------------------------------------------------------
@@ -238,8 +300,9 @@ def _addend(slot: int, head: int, bug: tuple[str, str] | None = None) -> None:
     bits = stage.bits
     stage.fix(heads_used=255)
     stage.rtl.set_state("valid", 0, bits.const(3, 0b001))
-    x, exists = stage.element(bits.extract(stage.input(f"read{slot}", 0), 255, 0), HEADS - 1 - head), bits.sign(
-        stage.input(f"read{slot}", 0)
+    x, exists = (
+        stage.element(bits.extract(stage.input(f"read{slot}", 0), 255, 0), HEADS - 1 - head),
+        bits.sign(stage.input(f"read{slot}", 0)),
     )
     peak = bits.var(24, "peak")
     for name in _registers_of(stage, f"addend{slot}[{head}]", 24):
@@ -370,6 +433,7 @@ def test_share() -> None:
     "proof",
     [
         lambda: _quad(0, QUAD_BUG),
+        lambda: _quarter(range(1, 2), MAC_BUG),
         lambda: _scale(0, 3, SCALE_BUG),
         lambda: _peak(1, 2, PEAK_BUG),
         lambda: _addend(1, 5, ADDEND_BUG),
@@ -377,7 +441,7 @@ def test_share() -> None:
         lambda: _fold(1, 7, FOLD_BUG),
         lambda: _share(4, SHARE_BUG),
     ],
-    ids=["quad", "scale", "peak", "addend", "log2", "fold", "share"],
+    ids=["quad", "quarter", "scale", "peak", "addend", "log2", "fold", "share"],
 )
 def test_planted_bug_is_found(proof: Callable[[], None]) -> None:
     with pytest.raises(AssertionError, match="they differ for"):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from bitwuzla import Bitwuzla, Kind, Option, Options, Result, Term, TermManager
 
-
 SHIFTS = (Kind.BV_SHL, Kind.BV_SHR, Kind.BV_ASHR)
 
 
@@ -99,6 +98,10 @@ class Bits:
         for addend in addends[1:]:
             whole = self._make(Kind.BV_ADD, whole, addend)
         return whole
+
+    def products(self) -> list[Term]:
+        """The free vectors that stand for products."""
+        return [product for product, _ in self._abstract.values()]
 
     def _core(self, term: Term) -> tuple[Term, bool, int]:
         """What ``term`` extends, whether by its sign, and how many zeros lie below it."""
@@ -220,27 +223,19 @@ class Bits:
             whole = self.op(Kind.BV_CONCAT, whole, part)
         return whole
 
-    def find_difference(
-        self, pairs: Sequence[tuple[Term, Term]], assume: Sequence[Term] = (), seconds: int = 60
-    ) -> dict[str, int] | None:
-        """Values of the free vectors under which some pair differs while every bit of ``assume`` is 1; None if none do.
-
-        Raises TimeoutError where the solver gives up.
-        """
+    def find_difference(self, pairs: Sequence[tuple[Term, Term]], assume: Sequence[Term] = ()) -> dict[str, int] | None:
+        """Values of the free vectors under which some pair differs while every bit of ``assume`` is 1; None if none do."""
         options = Options()
         options.set(Option.PRODUCE_MODELS, True)
-        options.set(Option.TIME_LIMIT_PER, 1000 * seconds)
         solver = Bitwuzla(self.manager, options)
         for bit in assume:
             solver.assert_formula(self.manager.mk_term(Kind.EQUAL, [bit, self.const(1, 1)]))
         differ = [self.manager.mk_term(Kind.DISTINCT, [a, b]) for a, b in pairs]
         solver.assert_formula(differ[0] if len(differ) == 1 else self.manager.mk_term(Kind.OR, differ))
-        result = solver.check_sat()
-        if result == Result.UNSAT:
+        if solver.check_sat() == Result.UNSAT:
             return None
-        if result != Result.SAT:
-            raise TimeoutError(f"the solver gave up after {seconds} s")
-        return {v.symbol(): int(solver.get_value(v).value(10)) for v in _variables([t for pair in pairs for t in pair])}
+        terms = [term for pair in pairs for term in pair]
+        return {v.symbol(): int(solver.get_value(v).value(10)) for v in _variables(terms)}
 
 
 def _variables(terms: Sequence[Term]) -> list[Term]:

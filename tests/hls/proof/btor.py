@@ -178,7 +178,9 @@ class Unrolling:
             return bits.choose(condition, self.node(words[1], cycle), self.node(words[2], cycle))
         if node.op == "and" and node.width == 1:
             first = self.node(words[0], cycle)
-            return first if first.is_value() and not int(first.value(10)) else bits.both(first, self.node(words[1], cycle))
+            return (
+                first if first.is_value() and not int(first.value(10)) else bits.both(first, self.node(words[1], cycle))
+            )
         if node.op in ("slice", "uext", "sext"):
             value = self.node(words[0], cycle)
             if node.op == "slice":
