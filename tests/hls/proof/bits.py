@@ -19,6 +19,7 @@ class Bits:
         self._evaluator = Bitwuzla(self.manager, options)
         self._evaluator.check_sat()  # of nothing: from then on it gives every closed term its value
         self._variables: dict[str, Term] = {}
+        self._known: dict[tuple[int, int], tuple[Term, Term]] = {}
         self.abstract_products = False
         """Whether a product of the same two operands is a free vector instead, one and the same wherever it occurs."""
         self._abstract: dict[tuple[int, ...], tuple[Term, list[Term]]] = {}
@@ -64,7 +65,8 @@ class Bits:
     def _product(self, a: Term, b: Term) -> Term:
         """a * b over the shortest operands, so that one product has one shape whatever widths it was written in.
 
-        Extended operands of p and q bits have an exact product of p + q bits; zeros below an operand go below the product.
+        Extended operands of p and q bits have an exact product of p + q bits; zeros below an operand go below the
+        product.
         """
         width = self.width(a)
         (a, a_signed, a_zeros), (b, b_signed, b_zeros) = self._core(a), self._core(b)
@@ -98,6 +100,10 @@ class Bits:
         for addend in addends[1:]:
             whole = self._make(Kind.BV_ADD, whole, addend)
         return whole
+
+    def use_sign_extension(self, term: Term, extended: Term) -> None:
+        """From now on let ``extended``, which was proved equal, stand for the sign extension of ``term``."""
+        self._known[term.id(), self.width(extended)] = (extended, term)
 
     def products(self) -> list[Term]:
         """The free vectors that stand for products."""
@@ -194,11 +200,13 @@ class Bits:
         more = width - self.width(term)
         if more <= 0:
             return self.extract(term, width - 1, 0)
+        if signed and (term.id(), width) in self._known:
+            return self._known[term.id(), width][0]
         kind = Kind.BV_SIGN_EXTEND if signed else Kind.BV_ZERO_EXTEND
         if term.kind() == Kind.BV_ZERO_EXTEND:  # its sign bit is 0
             term, kind = term.children()[0], Kind.BV_ZERO_EXTEND
         elif term.kind() == kind:
-            term = term.children()[0]
+            return self.extend(term.children()[0], width, signed=signed)
         return self._make(kind, term, indices=(width - self.width(term),))
 
     def sign(self, term: Term) -> Term:
@@ -224,7 +232,7 @@ class Bits:
         return whole
 
     def find_difference(self, pairs: Sequence[tuple[Term, Term]], assume: Sequence[Term] = ()) -> dict[str, int] | None:
-        """Values of the free vectors under which some pair differs while every bit of ``assume`` is 1; None if none do."""
+        """Values of the free vectors under which some pair differs while every bit of ``assume`` is 1, or None."""
         options = Options()
         options.set(Option.PRODUCE_MODELS, True)
         solver = Bitwuzla(self.manager, options)
