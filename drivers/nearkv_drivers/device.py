@@ -161,20 +161,21 @@ class Device(Protocol):
     def write(self, offset: int, data: npt.NDArray[np.uint8], *, score_blocks: bool = False) -> ReadHandle:
         """Write ``data`` (uint8, 1-d) at drive address ``offset``, both multiples of 4,096 bytes.
 
-        ``data`` must not change until the handle is done. ``score_blocks`` says that the kernel will read this range, so
-        that a device may keep it in its DRAM on the way.
+        ``data`` must not change until the handle is done; the handle keeps it alive. ``score_blocks`` says that the
+        kernel will read this range, so that a device may keep it in its DRAM on the way.
         """
 
-    def read(
-        self, offsets: npt.NDArray[np.int64], length: int, addresses: npt.NDArray[np.uint64]
-    ) -> ReadHandle:
+    def read(self, offsets: npt.NDArray[np.int64], length: int, addresses: npt.NDArray[np.uint64]) -> ReadHandle:
         """Read ``length`` bytes at each drive address in ``offsets`` to the host address beside it, in one batch.
 
         Offsets, length and addresses are multiples of 4,096; the memory must stay alive until the handle is done.
         """
 
     def submit(self, requests: Sequence[ScoreRequest]) -> ScoreHandle:
-        """Start the kernel once on ``requests``. Blocks must have been written and their handles waited for."""
+        """Start the kernel once on ``requests``. Blocks must have been written and their handles waited for.
+
+        Raises DeviceError for a request outside the capabilities or for blocks that were never written.
+        """
 
     def flush(self) -> None:
         """Return when every finished write is durable (fdatasync on a file)."""
@@ -183,7 +184,10 @@ class Device(Protocol):
         """A snapshot of the counters."""
 
     def close(self) -> None:
-        """Wait for what is in flight and release the drive; closing twice is harmless."""
+        """Wait for what is in flight and release the drive; closing twice is harmless.
+
+        Raises StorageError where a write failed and nobody waited for its handle.
+        """
 
     def __enter__(self) -> Self: ...
 

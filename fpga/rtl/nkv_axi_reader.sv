@@ -34,9 +34,12 @@ module nkv_axi_reader
 );
   localparam int unsigned PAGE_BEATS = PAGE_BYTES / BEAT_BYTES;
   localparam int unsigned CW = $clog2(FIFO_BEATS + 3);
-  if (MAX_BURST > PAGE_BEATS || (MAX_BURST & (MAX_BURST - 1)) != 0)
+  if (MAX_BURST > PAGE_BEATS || (MAX_BURST & (MAX_BURST - 1)) != 0) begin : g_check
     $error("nkv_axi_reader: MAX_BURST must be a power of two and fit a page");
-  if (FIFO_BEATS < 2 * MAX_BURST) $error("nkv_axi_reader: FIFO_BEATS must hold at least two bursts");
+  end
+  if (FIFO_BEATS < 2 * MAX_BURST) begin : g_check2
+    $error("nkv_axi_reader: FIFO_BEATS must hold at least two bursts");
+  end
 
   transfer_t transfer;  // what is left to issue
   logic [CW-1:0] reserved;  // FIFO places taken: beats requested or stored

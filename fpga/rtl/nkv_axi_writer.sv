@@ -38,8 +38,12 @@ module nkv_axi_writer
 );
   localparam int unsigned CW = $clog2(FIFO_BEATS + 1);
   localparam int unsigned OW = $clog2(MAX_OUTSTANDING + 1);
-  if (FIFO_BEATS < 2 * MAX_BURST) $error("nkv_axi_writer: FIFO_BEATS must hold at least two bursts");
-  if ((MAX_BURST & (MAX_BURST - 1)) != 0) $error("nkv_axi_writer: MAX_BURST must be a power of two");
+  if (FIFO_BEATS < 2 * MAX_BURST) begin : g_check
+    $error("nkv_axi_writer: FIFO_BEATS must hold at least two bursts");
+  end
+  if ((MAX_BURST & (MAX_BURST - 1)) != 0) begin : g_check2
+    $error("nkv_axi_writer: MAX_BURST must be a power of two");
+  end
 
   transfer_t transfer;
   logic [4:0] burst, to_boundary;

@@ -70,11 +70,12 @@ module nkv_block_mass
   assign queue_ready = go && pair == 4'd15;
   assign bank_release = queue_ready && last_half;
 
-  logic [3:1] valid, first, last;
+  logic [3:1] valid, last;
+  logic [2:1] first;
   logic [2:0] info1, info2, info3;  // {half, last_half, exists}
   logic signed [23:0] peak1[HEADS], peak2[HEADS], peak3[HEADS];
   always_ff @(posedge clk) begin
-    first <= {first[2:1], pair == 0};
+    first <= {first[1], pair == 0};
     last  <= {last[2:1], pair == 4'd15};
     if (go && pair == 0) begin
       info1 <= {half, last_half, exists};

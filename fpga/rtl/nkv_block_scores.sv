@@ -91,6 +91,7 @@ module nkv_block_scores
   end
   assign job_exists = exists[job_half];
   assign job_peak = peak[job_half];
+  wire logic unused = &{1'b0, x_op};
 endmodule
 
 `default_nettype wire

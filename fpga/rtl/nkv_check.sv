@@ -4,7 +4,7 @@
 module nkv_check
   import nearkv_pkg::*;
 #(
-    parameter int unsigned STORE_ROWS = nearkv_pkg::STORE_ROWS
+    parameter int unsigned STORE_ROWS = DEFAULT_STORE_ROWS
 ) (
     input  wire logic [BEAT_BITS-1:0]    record,
     input  wire logic                    read_error,
@@ -27,6 +27,8 @@ module nkv_check
   wire logic [31:0] limit = (group > 8'(HEADS)) ? STORE_ROWS / 2 : STORE_ROWS;
   wire logic unaligned = (record[0+:6] | record[8*8+:6] | record[16*8+:6]
                           | commands[5:0] | keys[5:0] | results[5:0]) != 0;
+
+  assign runs = record[24*8+:32];
 
   always_comb begin
     if (read_error) request.error = ST_COMMAND_READ;
@@ -51,9 +53,8 @@ module nkv_check
     request.result = results + result_offset;
     queries = commands + record[0+:64];
     descriptors = commands + record[8*8+:64];
-    runs = record[24*8+:32];
   end
-  wire logic unused = &{1'b0, record[40*8+:24*8]};
+  wire logic unused = &{1'b0, record[40*8+:24*8], keys};
 endmodule
 
 `default_nettype wire

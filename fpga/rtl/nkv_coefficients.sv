@@ -35,7 +35,7 @@ module nkv_coefficients
       if (r_read) r[h] <= r_entry[5:0];
       if (b_read) b[h] <= b_entry[53:22];
     end
-    wire logic unused = &{1'b0, c_entry, r_entry, b_entry};
+    wire logic unused = &{1'b0, c_entry, r_entry, b_entry, run};
   end
 endmodule
 

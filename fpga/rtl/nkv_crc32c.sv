@@ -42,10 +42,10 @@ module nkv_crc32c
   logic [31:0] expected1, expected2, expected3, expected;
   logic [BEAT_BITS-1:0] data;
   logic [31:0] partial[GROUPS];
-  logic [31:0] beat_part, crc, advanced;
+  logic [31:0] beat_part, running, advanced;
 
   always_comb begin
-    for (int j = 0; j < 32; j++) advanced[j] = ^(crc & ROWS[j][31:0]);
+    for (int j = 0; j < 32; j++) advanced[j] = ^(running & ROWS[j][31:0]);
   end
 
   always_ff @(posedge clk) begin
@@ -68,7 +68,7 @@ module nkv_crc32c
     end
     // 4: the running value
     if (valid[3]) begin
-      crc <= (firsts[3] ? 32'd0 : advanced) ^ beat_part;
+      running <= (firsts[3] ? 32'd0 : advanced) ^ beat_part;
       if (firsts[3]) expected <= expected3;
     end
     firsts <= {firsts[2:1], first};
@@ -81,7 +81,7 @@ module nkv_crc32c
       result_valid <= valid[3] && lasts[3];
     end
   end
-  assign match = ~crc == expected;
+  assign match = ~running == expected;
 endmodule
 
 `default_nettype wire

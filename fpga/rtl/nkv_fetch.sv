@@ -5,7 +5,7 @@
 module nkv_fetch
   import nearkv_pkg::*;
 #(
-    parameter int unsigned STORE_ROWS = nearkv_pkg::STORE_ROWS
+    parameter int unsigned STORE_ROWS = DEFAULT_STORE_ROWS
 ) (
     input  wire logic                     clk,
     input  wire logic                     rst_n,

@@ -17,7 +17,9 @@ module nkv_fifo #(
     output logic [$clog2(DEPTH+1)-1:0]    count
 );
   localparam int unsigned AW = $clog2(DEPTH);
-  if (DEPTH < 2 || (DEPTH & (DEPTH - 1)) != 0) $error("nkv_fifo: DEPTH must be a power of two, at least 2");
+  if (DEPTH < 2 || (DEPTH & (DEPTH - 1)) != 0) begin : g_check
+    $error("nkv_fifo: DEPTH must be a power of two, at least 2");
+  end
 
   logic [WIDTH-1:0] memory[DEPTH];
   logic [AW:0] write_pointer, read_pointer;

@@ -5,7 +5,7 @@
 module nkv_keep_best
   import nearkv_pkg::*;
 #(
-    parameter int unsigned LEVELS = nearkv_pkg::SORT_LEVELS
+    parameter int unsigned LEVELS = SORT_LEVELS
 ) (
     input  wire logic                      clk,
     input  wire logic                      rst_n,

@@ -4,8 +4,8 @@
 module nkv_kernel
   import nearkv_pkg::*;
 #(
-    parameter int unsigned STORE_ROWS = nearkv_pkg::STORE_ROWS,
-    parameter int unsigned WATCHDOG_CYCLES = nearkv_pkg::WATCHDOG_CYCLES
+    parameter int unsigned STORE_ROWS = DEFAULT_STORE_ROWS,
+    parameter int unsigned WATCHDOG_CYCLES = DEFAULT_WATCHDOG_CYCLES
 ) (
     input wire logic            ap_clk,
     input wire logic            ap_rst_n,
@@ -87,8 +87,9 @@ module nkv_kernel
     input wire logic            m_axi_gmem_rvalid,
     output logic                m_axi_gmem_rready
 );
-  if (STORE_ROWS < 1024 || STORE_ROWS > 65536 || (STORE_ROWS & (STORE_ROWS - 1)) != 0)
+  if (STORE_ROWS < 1024 || STORE_ROWS > 65536 || (STORE_ROWS & (STORE_ROWS - 1)) != 0) begin : g_check
     $error("nkv_kernel: STORE_ROWS must be a power of two from 1,024 to 65,536");
+  end
 
   wire logic clk = ap_clk;
   wire logic rst_n = ap_rst_n;

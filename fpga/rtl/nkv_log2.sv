@@ -22,7 +22,9 @@ module nkv_log2
     output logic [INFO_BITS-1:0]       out_info
 );
   localparam int unsigned NW = $clog2(WIDTH);
-  if (WIDTH < 10) $error("nkv_log2: WIDTH must leave room for the fraction");
+  if (WIDTH < 10) begin : g_check
+    $error("nkv_log2: WIDTH must leave room for the fraction");
+  end
 
   logic [NW-1:0] top;
   always_comb begin

@@ -5,7 +5,7 @@
 module nkv_masses
   import nearkv_pkg::*;
 #(
-    parameter int unsigned STORE_ROWS = nearkv_pkg::STORE_ROWS
+    parameter int unsigned STORE_ROWS = DEFAULT_STORE_ROWS
 ) (
     input  wire logic                          clk,
     input  wire logic                          rst_n,
@@ -101,7 +101,7 @@ module nkv_masses
       .out_data(tile_data),
       .out_last(tile_last)
   );
-  wire logic unused = &{1'b0, tile_last};
+  wire logic unused = &{1'b0, tile_last, request};
 endmodule
 
 `default_nettype wire

@@ -5,7 +5,7 @@
 module nkv_merge_sorter
   import nearkv_pkg::*;
 #(
-    parameter int unsigned LEVELS = nearkv_pkg::SORT_LEVELS
+    parameter int unsigned LEVELS = SORT_LEVELS
 ) (
     input  wire logic        clk,
     input  wire logic        rst_n,
@@ -17,7 +17,9 @@ module nkv_merge_sorter
     input  wire logic        out_ready,
     output candidate_t       out
 );
-  if (LEVELS < 1 || LEVELS > 15) $error("nkv_merge_sorter: LEVELS must lie in 1..15");
+  if (LEVELS < 1 || LEVELS > 15) begin : g_check
+    $error("nkv_merge_sorter: LEVELS must lie in 1..15");
+  end
   logic [LEVELS:0] valid, ready;
   candidate_t link[LEVELS+1];
 

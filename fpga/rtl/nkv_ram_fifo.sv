@@ -18,7 +18,9 @@ module nkv_ram_fifo #(
 );
   localparam int unsigned AW = $clog2(DEPTH);
   localparam int unsigned CW = $clog2(DEPTH + 3);
-  if (DEPTH < 4 || (DEPTH & (DEPTH - 1)) != 0) $error("nkv_ram_fifo: DEPTH must be a power of two, at least 4");
+  if (DEPTH < 4 || (DEPTH & (DEPTH - 1)) != 0) begin : g_check
+    $error("nkv_ram_fifo: DEPTH must be a power of two, at least 4");
+  end
 
   (* ram_style = "block" *) logic [WIDTH-1:0] memory[DEPTH];
   logic [AW:0] write_pointer, read_pointer;

@@ -31,7 +31,7 @@ module nkv_results
     input  wire logic                      data_ready,
     output logic [BEAT_BITS-1:0]           data
 );
-  typedef enum logic [2:0] {CHOOSE, MAP, TILE, PAIRS, HEADER, TOTALS} state_t;
+  typedef enum logic [2:0] {CHOOSE, MAP, TILE, SELECTED, HEADER, TOTALS} state_t;
   state_t state, choice;
   logic [ADDRESS_BITS-1:0] map_address, payload_address;
   logic [8:0] left;  // beats of this burst
@@ -49,7 +49,7 @@ module nkv_results
       choice = TILE;
       command = '{payload_address, BEATS_BITS'(request.group)};
     end else if (pairs_valid) begin
-      choice = PAIRS;
+      choice = SELECTED;
     end else if (finish) begin
       choice = HEADER;
       command = '{request.result, BEATS_BITS'(2)};
@@ -59,7 +59,7 @@ module nkv_results
     unique case (state)
       MAP: {source_valid, data} = {map_valid, map_data};
       TILE: {source_valid, data} = {tile_valid, tile_data};
-      PAIRS: {source_valid, data} = {pairs_valid, pairs_data};
+      SELECTED: {source_valid, data} = {pairs_valid, pairs_data};
       HEADER: begin
         source_valid = 1'b1;
         data = BEAT_BITS'({32'(request.group), 32'(request.blocks), 32'(bad_blocks),
@@ -76,7 +76,7 @@ module nkv_results
   wire logic pass = data_valid && data_ready;
   assign map_ready = state == MAP && data_ready;
   assign tile_ready = state == TILE && data_ready;
-  assign pairs_ready = state == PAIRS && data_ready;
+  assign pairs_ready = state == SELECTED && data_ready;
   assign finished = state == TOTALS && pass;
 
   always_ff @(posedge clk) begin
@@ -100,6 +100,7 @@ module nkv_results
       endcase
     end
   end
+  wire logic unused = &{1'b0, request};
 endmodule
 
 `default_nettype wire

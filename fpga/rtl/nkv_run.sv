@@ -5,7 +5,7 @@
 module nkv_run
   import nearkv_pkg::*;
 #(
-    parameter int unsigned WATCHDOG_CYCLES = nearkv_pkg::WATCHDOG_CYCLES
+    parameter int unsigned WATCHDOG_CYCLES = DEFAULT_WATCHDOG_CYCLES
 ) (
     input  wire logic                     clk,
     input  wire logic                     rst_n,

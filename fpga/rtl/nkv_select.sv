@@ -6,7 +6,7 @@
 module nkv_select
   import nearkv_pkg::*;
 #(
-    parameter int unsigned STORE_ROWS = nearkv_pkg::STORE_ROWS,
+    parameter int unsigned STORE_ROWS = DEFAULT_STORE_ROWS,
     parameter int unsigned READ_LATENCY = 3
 ) (
     input  wire logic                          clk,
@@ -15,8 +15,8 @@ module nkv_select
     input  wire logic                          start,  // one cycle, when idle
     input  wire logic [4:0]                    group,
     input  wire logic [POSITION_BITS-1:0]      blocks,
-    input  wire logic [POSITION_BITS-1:0]      candidates,  // blocks with tokens, 1 or more
-    input  wire logic [K_BITS-1:0]             count,  // min(k, candidates)
+    input  wire logic [POSITION_BITS-1:0]      candidates,  // with `start`: blocks with tokens, 1 or more
+    input  wire logic [K_BITS-1:0]             count,  // with `start`: min(k, candidates)
     input  wire logic [31:0]                   totals[MAX_GROUP],
     output logic                               read,
     output logic [$clog2(STORE_ROWS)-1:0]      read_row,
@@ -31,6 +31,8 @@ module nkv_select
   // ---- chunk size: the smallest that holds `count` -----------------------------------------------------------------
   logic [3:0] level, level_next;
   logic [POSITION_BITS-1:0] chunks;
+  logic [POSITION_BITS-1:0] expected;  // candidates of the selection under way
+  logic [K_BITS-1:0] wanted;
   logic [CHUNK_BITS-1:0] padded, entered;
   logic start_keep;
   always_comb begin
@@ -83,7 +85,7 @@ module nkv_select
   );
 
   // ---- into the sorter: blocks without tokens are left out, the last chunk is filled up -----------------------------
-  wire logic all_candidates = entered >= {1'b0, candidates};
+  wire logic all_candidates = entered >= {1'b0, expected};
   wire logic padding = all_candidates && entered < padded;
   logic sort_ready, sorted_valid, sorted_ready, keep_idle;
   candidate_t sort_in, sorted, best;
@@ -94,7 +96,11 @@ module nkv_select
   assign candidate_pop = candidate_valid && (!candidate.exists || (sort_ready && !padding));
 
   always_ff @(posedge clk) begin
-    if (start) level <= level_next;
+    if (start) begin
+      level <= level_next;
+      expected <= candidates;
+      wanted <= count;
+    end
     row_position[0] <= position;
     for (int i = 1; i < READ_LATENCY; i++) row_position[i] <= row_position[i-1];
     row_half <= READ_LATENCY'({row_half, half});
@@ -130,7 +136,7 @@ module nkv_select
       else if (start_keep) padded <= {1'b0, chunks} << level;
     end
   end
-  assign chunks = POSITION_BITS'((CHUNK_BITS'(candidates) + (CHUNK_BITS'(1) << level) - 1'b1) >> level);
+  assign chunks = POSITION_BITS'((CHUNK_BITS'(expected) + (CHUNK_BITS'(1) << level) - 1'b1) >> level);
 
   nkv_merge_sorter sorter (
       .clk,
@@ -151,7 +157,7 @@ module nkv_select
       .start(start_keep),
       .level,
       .chunks,
-      .count,
+      .count(wanted),
       .idle(keep_idle),
       .in_valid(sorted_valid),
       .in_ready(sorted_ready),

@@ -126,6 +126,7 @@ module nkv_sequencer
       end
     end
   end
+  wire logic unused = &{1'b0, request, run};
 endmodule
 
 `default_nettype wire

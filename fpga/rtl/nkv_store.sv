@@ -4,7 +4,7 @@
 module nkv_store
   import nearkv_pkg::*;
 #(
-    parameter int unsigned ROWS = nearkv_pkg::STORE_ROWS,
+    parameter int unsigned ROWS = DEFAULT_STORE_ROWS,
     parameter int unsigned READ_LATENCY = 3
 ) (
     input  wire logic                     clk,
@@ -15,7 +15,9 @@ module nkv_store
     input  wire logic [$clog2(ROWS)-1:0]  read_row,
     output logic [HEADS*32-1:0]           read_data
 );
-  if (READ_LATENCY < 1) $error("nkv_store: READ_LATENCY must be at least 1");
+  if (READ_LATENCY < 1) begin : g_check
+    $error("nkv_store: READ_LATENCY must be at least 1");
+  end
   (* ram_style = "ultra" *) logic [HEADS*32-1:0] memory[ROWS];
   logic [HEADS*32-1:0] stage[READ_LATENCY];
   always_ff @(posedge clk) begin

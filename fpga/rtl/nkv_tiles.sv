@@ -32,10 +32,12 @@ module nkv_tiles
   assign out_last = head == HEAD_BITS'(group - 5'd1);
   wire logic release_side = out_valid && out_ready && out_last;
 
+  wire logic [TILE-1:0] present = {TILE{1'b1}} >> (4'(TILE - 1) - blocks[drain_side]);
+
   for (genvar lane = 0; lane < TILE; lane++) begin : g_lane
     (* ram_style = "distributed" *) logic [31:0] memory[2*MAX_GROUP];
     always_ff @(posedge clk) if (take && block == 4'(lane)) memory[{fill_side, in_head}] <= in_value;
-    assign out_data[lane*32+:32] = (4'(lane) <= blocks[drain_side]) ? memory[{drain_side, head}] : '0;
+    assign out_data[lane*32+:32] = present[lane] ? memory[{drain_side, head}] : '0;
   end
 
   always_ff @(posedge clk) begin

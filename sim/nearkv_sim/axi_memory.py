@@ -43,6 +43,25 @@ class MemoryModel:
         self.error_at: Callable[[int], int] = lambda address: OKAY
         self.silent = False
         """A silent memory accepts addresses and never answers."""
+        self.channels: tuple[Any, ...] = ()
+        self.waiting: Queue[Any] = Queue()
+        self._tasks: list[Any] = []
+
+    def restart(self) -> None:
+        """Forget what is outstanding (with a reset)."""
+        for task in self._tasks:
+            task.cancel()
+        while not self.waiting.empty():
+            self.waiting.get_nowait()
+        for channel in self.channels:
+            channel.clear()
+        self._tasks = [cocotb.start_soon(self._accept()), cocotb.start_soon(self._answer())]
+
+    async def _accept(self) -> None:
+        raise NotImplementedError
+
+    async def _answer(self) -> None:
+        raise NotImplementedError
 
     def due(self) -> float:
         """Simulation time at which a transaction that arrived now is answered."""
@@ -53,7 +72,9 @@ class MemoryModel:
 class ReadMemory(MemoryModel):
     """Answers reads in order; bursts wait for their latency beside each other, not one after the other."""
 
-    def __init__(self, bus: AxiReadBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0) -> None:
+    def __init__(
+        self, bus: AxiReadBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0
+    ) -> None:
         super().__init__(latency)
         self.clock, self.memory = clock, memory
         self.ar = AxiARSink(bus.ar, clock, reset, False)
@@ -61,16 +82,8 @@ class ReadMemory(MemoryModel):
         self.r.queue_occupancy_limit = 128
         self.bursts = 0
         self.longest = 0
-        self.waiting: Queue[tuple[float, int, int]] = Queue()
-        cocotb.start_soon(self._accept())
-        cocotb.start_soon(self._answer())
-
-    def clear(self) -> None:
-        """Forget what is outstanding (with a reset)."""
-        while not self.waiting.empty():
-            self.waiting.get_nowait()
-        self.ar.clear()
-        self.r.clear()
+        self.channels = (self.ar, self.r)
+        self.restart()
 
     async def _accept(self) -> None:
         while True:
@@ -95,22 +108,16 @@ class ReadMemory(MemoryModel):
 class WriteMemory(MemoryModel):
     """Accepts writes; a response comes a latency after the last beat."""
 
-    def __init__(self, bus: AxiWriteBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0) -> None:
+    def __init__(
+        self, bus: AxiWriteBus, clock: Any, reset: Any, memory: Any, latency: int | Callable[[], int] = 0
+    ) -> None:
         super().__init__(latency)
         self.clock, self.memory = clock, memory
         self.aw = AxiAWSink(bus.aw, clock, reset, False)
         self.w = AxiWSink(bus.w, clock, reset, False)
         self.b = AxiBSource(bus.b, clock, reset, False)
-        self.waiting: Queue[tuple[float, int]] = Queue()
-        cocotb.start_soon(self._accept())
-        cocotb.start_soon(self._answer())
-
-    def clear(self) -> None:
-        """Forget what is outstanding (with a reset)."""
-        while not self.waiting.empty():
-            self.waiting.get_nowait()
-        for channel in (self.aw, self.w, self.b):
-            channel.clear()
+        self.channels = (self.aw, self.w, self.b)
+        self.restart()
 
     async def _accept(self) -> None:
         while True:

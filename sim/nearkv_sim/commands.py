@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from nearkv_drivers.device import Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.wire import EMPTY
 
@@ -24,7 +25,8 @@ RUN_DTYPE = np.dtype(
 REQUEST_DTYPE = np.dtype(
     {
         "names": [
-            "query_offset", "descriptor_offset", "result_offset", "runs", "blocks", "k", "bits", "width32", "group", "mode"
+            "query_offset", "descriptor_offset", "result_offset", "runs", "blocks", "k",
+            "bits", "width32", "group", "mode",
         ],
         "formats": ["<u8", "<u8", "<u8", "<u4", "<u4", "<u4", "u1", "u1", "u1", "u1"],
         "offsets": [0, 8, 16, 24, 28, 32, 36, 37, 38, 39],

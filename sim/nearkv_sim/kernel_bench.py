@@ -52,7 +52,7 @@ class KernelBench:
         for _ in range(cycles):
             await RisingEdge(self.dut.ap_clk)
         for memory in (self.keys, self.fetch, self.write):
-            memory.clear()
+            memory.restart()
         self.dut.ap_rst_n.value = 1
         await RisingEdge(self.dut.ap_clk)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from nearkv.contract import EMPTY, Query, Segment, block_bytes, pack_blocks, score, seal_blocks, top_k
 from nearkv_drivers.device import Mode, Run, ScoreRequest, ScoreResult
 
@@ -47,7 +48,14 @@ def random_shape(rng: Rng, max_blocks: int = 6) -> Shape:
     runs = np.diff(np.concatenate([[0], cuts, [blocks]])).astype(int)
     group = int(rng.choice([1, rng.integers(2, 8), 8, rng.integers(9, 16), 16]))
     k = int(rng.choice([1, rng.integers(1, blocks + 1), rng.integers(1, 2049), 2048]))
-    return Shape(int(rng.choice([4, 8])), int(rng.choice(WIDTHS)), group, Mode(int(rng.integers(2))), tuple(runs), k)
+    return Shape(
+        int(rng.choice([4, 8])),
+        int(rng.choice(WIDTHS)),
+        group,
+        Mode(int(rng.integers(2))),
+        tuple(int(n) for n in runs),
+        k,
+    )
 
 
 def random_blocks(rng: Rng, shape: Shape, blocks: int) -> npt.NDArray[np.uint8]:

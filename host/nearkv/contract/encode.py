@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+
+from nearkv.contract.crc import crc32c
+from nearkv.contract.rotate import rotate
 from nearkv_drivers.wire import (
     BLOCK_TOKENS,
     HEADER_BYTES,
@@ -12,9 +15,6 @@ from nearkv_drivers.wire import (
     block_bytes,
     row_width,
 )
-
-from nearkv.contract.crc import crc32c
-from nearkv.contract.rotate import rotate
 
 QMAX = {8: 127, 4: 7}
 """Largest magnitude of a quantised key value, by bits."""

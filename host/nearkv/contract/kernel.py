@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from nearkv.contract.encode import block_crc
 from nearkv_drivers.wire import (
     BLOCK_TOKENS,
     EMPTY,
@@ -18,8 +20,6 @@ from nearkv_drivers.wire import (
     Scores,
     Segment,
 )
-
-from nearkv.contract.encode import block_crc
 
 IntArray = npt.NDArray[np.int64]
 

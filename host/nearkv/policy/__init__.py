@@ -1,6 +1,23 @@
 """Which blocks stay hot: the policy seam, and the policies behind it, one per file."""
 
 from nearkv.policy.base import Policy, create, names, register
+from nearkv.policy.fifo import FirstInFirstOut
+from nearkv.policy.hit_rate import HitRate
+from nearkv.policy.lfu import LeastFrequentlyUsed
+from nearkv.policy.lookahead import Lookahead
+from nearkv.policy.ranking import UsesPlacement, UsesRanking
 from nearkv.policy.recency import Recency
 
-__all__ = ["Policy", "Recency", "create", "names", "register"]
+__all__ = [
+    "FirstInFirstOut",
+    "HitRate",
+    "LeastFrequentlyUsed",
+    "Lookahead",
+    "Policy",
+    "Recency",
+    "UsesPlacement",
+    "UsesRanking",
+    "create",
+    "names",
+    "register",
+]

@@ -16,9 +16,7 @@ import numpy.typing as npt
 class Policy(Protocol):
     """Retention values for the blocks of every stream. S = streams of one layer (sequence-major), -1 = no block."""
 
-    def observe(
-        self, layer: int, selected: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32]
-    ) -> None:
+    def observe(self, layer: int, selected: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32]) -> None:
         """Learn one decode step's selection of ``layer``: block indices and priorities, both [S, k], -1 padded.
 
         Called once per step and layer, before :meth:`values`; the policy counts its own steps. ``priority`` is the

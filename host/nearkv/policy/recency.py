@@ -21,7 +21,7 @@ class Recency:
         step = self._step[layer] = self._step.get(layer, 0) + 1
         last = self._grown(layer, selected)
         streams, columns = np.nonzero(selected >= 0)
-        last[streams, selected[streams, columns]] = (step << 32) | priority[streams, columns]
+        last[streams, selected[streams, columns]] = (step << 32) | priority[streams, columns].astype(np.int64)
 
     def values(self, layer: int, blocks: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         """The stamp of each block; 0 for one never selected."""

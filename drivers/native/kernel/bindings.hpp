@@ -1,0 +1,30 @@
+// What the binding files share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace nearkv {
+
+namespace nb = nanobind;
+
+template <typename T, typename... Traits>
+using HostArray = nb::ndarray<T, nb::device::cpu, Traits...>;
+
+// A NumPy array that owns `values`.
+template <typename T>
+nb::object to_numpy(std::vector<T>&& values, std::initializer_list<size_t> shape) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
+}
+
+void bind_attend(nb::module_& module);
+void bind_score(nb::module_& module);
+void bind_codec(nb::module_& module);
+
+}  // namespace nearkv

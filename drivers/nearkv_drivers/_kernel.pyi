@@ -1,0 +1,69 @@
+"""The native kernel and codec; ``nearkv_drivers.native`` documents and wraps it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_Run = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]
+_Request = tuple[npt.NDArray[np.int8], int, int, npt.NDArray[np.int32] | None, Sequence[_Run]]
+_Result = tuple[
+    npt.NDArray[np.int32],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.int32] | None,
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint32],
+]
+
+class Start:
+    def __init__(self, requests: Sequence[_Request], isa: str = "") -> None: ...
+    def done(self) -> bool: ...
+    def wait(self) -> list[_Result]: ...
+
+def isas() -> tuple[str, ...]: ...
+def fold_total(initial: npt.NDArray[np.int32], log_mass: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]: ...
+def top_k(
+    log_mass: npt.NDArray[np.int32], total: npt.NDArray[np.int32], k: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]: ...
+def encode_segments(
+    keys: npt.NDArray[np.float32],
+    bits: int,
+    streams: npt.NDArray[np.uint64],
+    first_blocks: npt.NDArray[np.uint32],
+    centres: npt.NDArray[np.float32] | None,
+    scales: npt.NDArray[np.float64] | None,
+    isa: str = "",
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float32], npt.NDArray[np.float64]]: ...
+def can_adopt(
+    keys: npt.NDArray[np.float32],
+    bits: int,
+    centres: npt.NDArray[np.float32],
+    scales: npt.NDArray[np.float64],
+    isa: str = "",
+) -> npt.NDArray[np.uint8]: ...
+def encode_queries(
+    queries: npt.NDArray[np.float32],
+    centres: npt.NDArray[np.float32],
+    scales: npt.NDArray[np.float64],
+    attention_scale: float,
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]: ...
+def crc32c(data: npt.NDArray[np.uint8], seed: int = 0, isa: str = "") -> int: ...
+def crc32c_rows(rows: npt.NDArray[np.uint8], isa: str = "") -> npt.NDArray[np.uint32]: ...
+def attend(
+    queries: npt.NDArray[np.float32],
+    blocks: npt.NDArray[np.uint64],
+    tails: npt.NDArray[np.uint64],
+    tail_tokens: npt.NDArray[np.int64],
+    dtype: str,
+    scale: float,
+    isa: str = "",
+) -> npt.NDArray[np.float32]: ...
+def tail_mass(
+    queries: npt.NDArray[np.float32],
+    tails: npt.NDArray[np.uint64],
+    tail_tokens: npt.NDArray[np.int64],
+    dtype: str,
+    scale: float,
+    isa: str = "",
+) -> npt.NDArray[np.int32]: ...
+def copy_blocks(sources: npt.NDArray[np.uint64], destinations: npt.NDArray[np.uint64], length: int) -> None: ...

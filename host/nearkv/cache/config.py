@@ -1,0 +1,45 @@
+"""What a person chooses about tiering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearkv.policy import names
+from nearkv_drivers.wire import BLOCK_TOKENS
+
+
+@dataclass(frozen=True)
+class TierConfig:
+    """Settings of a :class:`~nearkv.TieredCache`.
+
+    ``budget`` is the number of tokens attention may read per step and layer; ``dram_limit`` the bytes of host memory
+    that may hold KV during decode, over all layers (None: one and a half times what every layer's budget needs).
+    The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
+    attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
+    pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
+    newest. ``expected_tokens`` sizes the drive extents of a stream
+    so that they lie in one piece; a stream may grow past it.
+    """
+
+    budget: int = 1024
+    dram_limit: int | None = None
+    sink_blocks: int = 1
+    recent_blocks: int = 1
+    bits: int = 4
+    policy: str = "lru"
+    warm_up: bool = True
+    expected_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        smallest = (self.sink_blocks + self.recent_blocks + 2) * BLOCK_TOKENS
+        if self.budget < smallest:
+            raise ValueError(
+                f"a budget of {self.budget} tokens is too small: sink, recent and one selected block "
+                f"need at least {smallest}"
+            )
+        if self.bits not in (4, 8):
+            raise ValueError(f"score blocks hold 4 or 8 bits per value, not {self.bits}")
+        if self.sink_blocks < 0 or self.recent_blocks < 1:
+            raise ValueError("sink_blocks must be at least 0 and recent_blocks at least 1")
+        if self.policy not in names():
+            raise ValueError(f"no policy is called {self.policy!r}; there are: {', '.join(names())}")

@@ -1,0 +1,248 @@
+"""One tiered attention layer: prefill dense and exact, decode over sink, recent and selected blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers.cache_utils import CacheLayerMixin
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from nearkv.cache.attend import decode_attention, stream_queries
+from nearkv.cache.buffers import BlockBuffer, aligned_blocks
+from nearkv.cache.geometry import Geometry
+from nearkv.cache.padding import left_padding, realign
+from nearkv.cache.placement import newest_placement, prompt_placement
+from nearkv.cache.pool import LayerPool, Plan
+from nearkv.cache.runtime import Runtime
+from nearkv.cache.scoring import score_layer, select
+from nearkv.cache.store import LayerStore
+from nearkv.cache.tail import Tail
+from nearkv.errors import UnsupportedError
+from nearkv_drivers.wire import BLOCK_TOKENS
+
+
+class TieredLayer(CacheLayerMixin):
+    """The KV of one layer across DRAM and drive.
+
+    ``update`` only remembers the new tokens and hands itself to the attention function as key and value; the work
+    happens in :meth:`attend`, where the query and the mask are known.
+    """
+
+    is_sliding = False
+
+    def __init__(self, layer: int, runtime: Runtime) -> None:
+        super().__init__()
+        self.layer = layer
+        self._runtime = runtime
+        self._length = 0
+        self._new: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Fix the geometry from the first tokens (``key_states`` [batch, kv_heads, n, head_dim])."""
+        if key_states.shape != value_states.shape:
+            raise UnsupportedError(
+                f"layer {self.layer}: keys {list(key_states.shape)} and values {list(value_states.shape)} differ in "
+                "shape (multi-head latent attention is not supported)"
+            )
+        batch, kv_heads, _, head_dim = key_states.shape
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.geometry = Geometry(batch, kv_heads, head_dim, key_states.dtype, self._runtime.config.bits)
+        self.store: LayerStore = self._runtime.store(self.layer, self.geometry)
+        self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry)
+        self.tail = Tail(self.geometry, self._runtime.config.recent_blocks, key_states.device)
+        self._attention = decode_attention(self.geometry, self.tail, self._runtime.stats, key_states.device)
+        self.padding: list[int] | None = None
+        self.is_initialized = True
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Remember the new tokens [batch, kv_heads, n, head_dim]; returns this layer twice, for :meth:`attend`."""
+        if self._new is not None:
+            raise UnsupportedError(
+                f"layer {self.layer}: the model's attention did not go through nearkv; call nearkv.attach(model) first"
+            )
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self._new = key_states, value_states
+        self._length += key_states.shape[2]
+        return self, self
+
+    def attend(
+        self, module: torch.nn.Module, query: torch.Tensor, mask: torch.Tensor | None, scale: float
+    ) -> torch.Tensor:
+        """Attention output [batch, n, heads, head_dim] for ``query`` [batch, heads, n, head_dim].
+
+        ``module`` is the model's attention module; ``mask`` is what the mask function made: None (causal) or bool
+        [batch, 1, n, length]. More than one query, or the first, is prefill: dense and exact.
+        """
+        if self._new is None:
+            raise UnsupportedError(f"layer {self.layer}: attention was called twice for one update")
+        (keys, values), self._new = self._new, None
+        if self.padding is None or query.shape[2] > 1:
+            return self._prefill(module, query, keys, values, mask, scale)
+        self._runtime.release_staging()
+        self._append(keys, values)
+        return self._decode(query, scale)
+
+    # --- prefill -----------------------------------------------------------------------------------------------
+
+    def _prefill(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        mask: torch.Tensor | None,
+        scale: float,
+    ) -> torch.Tensor:
+        """Dense attention over everything, then seal what is complete."""
+        padding = left_padding(mask, self.geometry.batch, self._length, self.padding)
+        self.padding = padding
+        past = self._length - keys.shape[2]
+        staging = self._stage(keys, values)
+        if past:
+            keys, values = (part.to(self.device) for part in staging.keys_values(self._length))
+            mask = realign(mask, padding)
+        output, _ = sdpa_attention_forward(module, query, keys, values, mask, scaling=scale)
+        lengths = [self._length - skip for skip in padding]
+        self._seal(staging, prompt_placement(query, staging, lengths, scale, self.pool.share, self._runtime.config))
+        return output
+
+    def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Take over ``keys`` and ``values`` [batch, kv_heads, n, head_dim] that were computed elsewhere, unpadded.
+
+        They are stored as a prefill would store them; nothing is attended.
+        """
+        self.update(keys, values)
+        self._new, self.padding = None, self.padding or [0] * self.geometry.batch
+        lengths = [self._length - skip for skip in self.padding]
+        self._seal(self._stage(keys, values), newest_placement(lengths, self.geometry.kv_heads, self.pool.share))
+
+    def _stage(self, keys: torch.Tensor, values: torch.Tensor) -> BlockBuffer:
+        """One layer's full KV in memory: what the drive and the tail hold, and the new tokens behind it."""
+        g, past = self.geometry, self._length - keys.shape[2]
+        assert self.padding is not None
+        staging = self._runtime.staging(g, self.store, -(-self._length // BLOCK_TOKENS), self.device)
+        if past:
+            self.store.read_all(staging)
+        for sequence, padding in enumerate(self.padding):
+            if past:
+                staging.put(sequence, self.tail.start[sequence], self.tail.window(sequence))
+            skip = max(padding - past, 0)
+            pairs = torch.stack([keys[sequence, :, skip:], values[sequence, :, skip:]], dim=2)
+            staging.put(sequence, max(past - padding, 0), pairs)
+        return staging
+
+    def _seal(self, staging: BlockBuffer, placement: list[npt.NDArray[np.int32]]) -> None:
+        """Write what is complete, fill the pool with ``placement`` (blocks by stream), keep the newest tokens."""
+        g = self.geometry
+        assert self.padding is not None
+        for stream, hot in enumerate(placement):
+            length = self._length - self.padding[stream // g.kv_heads]
+            first, last = int(self.store.sealed[stream]), max(length, 0) // BLOCK_TOKENS
+            if last > first:
+                self.store.seal(stream, staging.bytes[stream, first:last], adopt=False)
+            self.pool.warm(stream, hot, staging.bytes[stream, hot])
+        for sequence, padding in enumerate(self.padding):
+            self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
+
+    # --- decode ------------------------------------------------------------------------------------------------
+
+    def _append(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Add one token to every sequence and seal the blocks that it completes."""
+        complete = self.tail.append(keys, values)
+        if not complete:
+            return
+        # The window gives a block up only after a younger one was sealed, so whatever may be read from the drive
+        # from now on was written at least 32 tokens ago: waiting here costs nothing, and nowhere else is needed.
+        self.store.settle()
+        for sequence in complete:
+            blocks = aligned_blocks(self.tail.newest_block(sequence), self.geometry)
+            for head, block in enumerate(blocks):
+                self.store.seal(sequence * self.geometry.kv_heads + head, block[None], adopt=True)
+
+    def _decode(self, query: torch.Tensor, scale: float) -> torch.Tensor:
+        runtime, g = self._runtime, self.geometry
+        stats = runtime.stats
+        grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
+        starts = np.repeat(np.array(self.tail.start) // BLOCK_TOKENS, g.kv_heads)
+        wanted = np.repeat(
+            [runtime.selected_blocks(self.tail.count(sequence)) for sequence in range(g.batch)], g.kv_heads
+        )
+        with stats.timed("score"):
+            results = self._score(grouped, starts, wanted, scale)
+            selected, priority = select(results, starts, wanted, runtime.config.sink_blocks)
+        buffer = runtime.gather(g, selected.shape[1], self.device)
+        plan = self.pool.plan(selected)
+        with stats.timed("fetch"):
+            self._fetch(plan, buffer)
+        output = self._attention.attend(grouped, plan, self.pool, buffer, scale)
+        with stats.timed("admit"):
+            stats.promotions += self.pool.admit(plan, priority, buffer.bytes)
+        return output.flatten(1, 2).unsqueeze(1)
+
+    def _score(
+        self, grouped: torch.Tensor, candidates: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64], scale: float
+    ) -> list[Any]:
+        g = self.geometry
+        if (wanted >= candidates).all():
+            return [None] * g.streams
+        mass = self._attention.tail_mass(grouped, scale)
+        queries = stream_queries(grouped)
+        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, scale, mass)
+        self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
+        return results
+
+    def _fetch(self, plan: Plan, buffer: BlockBuffer) -> None:
+        """Read the missing blocks to their places in ``buffer`` and check them."""
+        stats = self._runtime.stats
+        streams, positions = plan.misses
+        stats.hits += int((plan.slot >= 0).sum())
+        stats.misses += len(streams)
+        if not len(streams):
+            return
+        blocks = plan.selected[streams, positions].astype(np.int64)
+        self.store.read(streams, blocks, buffer.addresses(streams, positions)).wait()
+        self.store.verify(streams, blocks, buffer.bytes[streams, positions])
+
+    # --- what transformers asks of a layer ---------------------------------------------------------------------
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """(kv length, offset) for the mask function: everything seen, from 0."""
+        return self._length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Tokens seen, padding included."""
+        return self._length
+
+    def get_max_length(self) -> int:
+        """-1: grows with the drive."""
+        return -1
+
+    def reset(self) -> None:
+        """Refused: a cache belongs to one prompt."""
+        raise UnsupportedError("a TieredCache cannot be reset; make a new one for a new prompt")
+
+    def offload(self) -> None:
+        """Nothing to do: tiering is what this layer is for."""
+
+    def prefetch(self) -> None:
+        """Nothing to do: tiering is what this layer is for."""
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Refused: beam search would move whole streams on the drive."""
+        raise UnsupportedError("beam search is not supported by TieredCache; use greedy decoding or sampling")
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Refused: sealed blocks are written once."""
+        raise UnsupportedError("TieredCache cannot be cropped (assisted decoding is not supported)")
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Refused: see :meth:`reorder_cache`."""
+        raise UnsupportedError("TieredCache cannot repeat sequences (contrastive or beam search is not supported)")
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Refused: see :meth:`reorder_cache`."""
+        raise UnsupportedError("TieredCache cannot select sequences (contrastive or beam search is not supported)")

@@ -1,0 +1,191 @@
+"""The drive side of one layer: seals blocks write-behind, knows where every block lies, reads blocks back.
+
+Life of a block: written once, when sealed; the drive is a complete backing store, so demotion only drops a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.cache.buffers import BlockBuffer, token_view
+from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
+from nearkv.cache.geometry import Geometry
+from nearkv_drivers import native
+from nearkv_drivers.device import Device, ReadHandle, StorageError
+from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
+
+GROWTH_BLOCKS = 64
+"""Blocks by which a stream's extents grow once what was expected is used up."""
+
+
+@dataclass
+class ScoreRun:
+    """``blocks`` score blocks of segment number ``segment`` that follow each other from drive address ``offset``."""
+
+    offset: int
+    blocks: int
+    segment: int
+
+
+class StreamIndex:
+    """Where one stream's blocks lie, and against which segments its keys were encoded."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.runs: list[ScoreRun] = []
+        self.score_extent: ScoreExtent | None = None
+        self.kv_next = 0
+        self.kv_room = 0
+
+
+class LayerStore:
+    """All streams of one layer on a device. Block indices count from each stream's first real token."""
+
+    def __init__(
+        self, layer: int, geometry: Geometry, device: Device, allocator: ExtentAllocator, expected_blocks: int
+    ) -> None:
+        self.layer = layer
+        self.geometry = geometry
+        self.streams = [StreamIndex() for _ in range(geometry.streams)]
+        self.sealed = np.zeros(geometry.streams, np.int64)
+        """Blocks of each stream that are on the drive (or on their way there)."""
+        self._device = device
+        self._allocator = allocator
+        self._expected = expected_blocks
+        self._kv_offset = np.full((geometry.streams, max(expected_blocks, GROWTH_BLOCKS)), -1, np.int64)
+        self._crc = np.zeros(self._kv_offset.shape, np.uint32)
+        self._pending: list[tuple[ReadHandle, object]] = []
+        self._scaling: tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]] | None = None
+
+    def seal(self, stream: int, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
+        """Put ``blocks`` (uint8 [n, kv block bytes], contiguous) of ``stream`` behind those already sealed.
+
+        The writes are in flight when this returns; ``blocks`` must not change until :meth:`settle`. ``adopt`` lets the
+        blocks join the last segment where its scale allows. Raises ContractError naming layer, head and token for
+        keys that are not finite.
+        """
+        index, first = self.streams[stream], int(self.sealed[stream])
+        segment, number = self._encode(stream, blocks, first, adopt)
+        self._reserve_tables(first + len(blocks))
+        self._append_scores(index, segment, number)
+        self._crc[stream, first : first + len(blocks)] = native.crc32c_rows(blocks)
+        self._append_kv(stream, blocks, first)
+        self.sealed[stream] += len(blocks)
+
+    def settle(self) -> None:
+        """Wait for every write in flight. Raises StorageError naming the first that failed."""
+        pending, self._pending = self._pending, []
+        for handle, _ in pending:
+            handle.wait()
+
+    def scaling(self, streams: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
+        """Centres float32 [R, segments, d] and scales float64 [R, segments] of ``streams`` [R].
+
+        A stream with fewer segments than another is filled up; what fills it is never used.
+        """
+        if self._scaling is None:
+            most = max((index.segments for index in self.streams), key=len)
+            padded = [(index.segments or most)[: len(most)] for index in self.streams]
+            padded = [row + row[-1:] * (len(most) - len(row)) for row in padded]
+            self._scaling = (
+                np.array([[segment.centre for segment in row] for row in padded], np.float32),
+                np.array([[segment.scale for segment in row] for row in padded], np.float64),
+            )
+        centres, scales = self._scaling
+        return centres[streams], scales[streams]
+
+    def read(
+        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
+    ) -> ReadHandle:
+        """Read KV ``blocks`` of ``streams`` to host ``addresses`` in one batch; check with :meth:`verify` when done."""
+        return self._device.read(self._kv_offset[streams, blocks], self.geometry.kv_block_bytes, addresses)
+
+    def verify(
+        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
+    ) -> None:
+        """Check KV blocks read into ``data`` (uint8 [n, kv block bytes]) against their CRC-32C. Raises StorageError."""
+        wrong = native.crc32c_rows(data) != self._crc[streams, blocks]
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise StorageError(
+                f"KV block {int(blocks[at])} of layer {self.layer}, head {int(streams[at]) % self.geometry.kv_heads}, "
+                f"sequence {int(streams[at]) // self.geometry.kv_heads} is damaged on {self._device.url} "
+                "(CRC-32C does not match): check the drive and run the prompt again"
+            )
+
+    def read_all(self, target: BlockBuffer) -> None:
+        """Read every sealed block of every stream into ``target``, at its own position, and check it."""
+        self.settle()
+        streams = np.repeat(np.arange(len(self.streams)), self.sealed)
+        blocks = np.concatenate([np.arange(n) for n in self.sealed]) if len(streams) else streams
+        if not len(streams):
+            return
+        self.read(streams, blocks, target.addresses(streams, blocks)).wait()
+        for stream, count in enumerate(self.sealed.tolist()):
+            at = np.full(count, stream), np.arange(count)
+            self.verify(*at, target.bytes[stream, :count])
+
+    def _encode(self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool) -> tuple[Segment, int]:
+        """Encode the keys of ``blocks``; returns the new segment and the number of the one it is scored with."""
+        index, g = self.streams[stream], self.geometry
+        one = Geometry(1, 1, g.head_dim, g.dtype, g.bits)
+        keys = token_view(blocks[None], one)[0, 0, :, :, 0].reshape(-1, g.head_dim).float().numpy()
+        header = {"stream": self.layer << 32 | stream, "first_block": first}
+        try:
+            if adopt and index.segments and native.can_adopt(keys, index.segments[-1]):
+                segment = native.encode_segment(keys, g.bits, adopt=index.segments[-1], **header)
+                return segment, len(index.segments) - 1
+            segment = native.encode_segment(keys, g.bits, **header)
+        except ContractError as error:
+            raise ContractError(
+                f"layer {self.layer}, KV head {stream % g.kv_heads}, sequence {stream // g.kv_heads}, "
+                f"tokens from {first * BLOCK_TOKENS}: {error}"
+            ) from error
+        # Only the centre and the scale are needed again; the blocks would be a second copy of what the drive holds.
+        index.segments.append(replace(segment, blocks=segment.blocks[:0].copy()))
+        self._scaling = None
+        return segment, len(index.segments) - 1
+
+    def _append_scores(self, index: StreamIndex, segment: Segment, number: int) -> None:
+        blocks, size = segment.blocks, self.geometry.score_block_bytes
+        while len(blocks):
+            extent = index.score_extent
+            if extent is None or not extent.room(size):
+                room = max(self._expected - sum(run.blocks for run in index.runs), len(blocks), GROWTH_BLOCKS)
+                capacity = round_up(room * size)
+                extent = index.score_extent = ScoreExtent(self._allocator.allocate(capacity, "scores"), capacity)
+            part = blocks[: extent.room(size)]
+            at = extent.offset + extent.used
+            last = index.runs[-1] if index.runs else None
+            if last is not None and last.segment == number and last.offset + last.blocks * size == at:
+                last.blocks += len(part)
+            else:
+                index.runs.append(ScoreRun(at, len(part), number))
+            self._pending.append(extent.append(part, self._device))
+            blocks = blocks[len(part) :]
+
+    def _append_kv(self, stream: int, blocks: npt.NDArray[np.uint8], first: int) -> None:
+        index, size = self.streams[stream], self.geometry.kv_block_bytes
+        done = 0
+        while done < len(blocks):
+            if not index.kv_room:
+                index.kv_room = max(self._expected - first - done, len(blocks) - done, GROWTH_BLOCKS)
+                index.kv_next = self._allocator.allocate(index.kv_room * size, "kv")
+            count = min(index.kv_room, len(blocks) - done)
+            part = blocks[done : done + count].reshape(-1)
+            self._pending.append((self._device.write(index.kv_next, part), part))
+            at = slice(first + done, first + done + count)
+            self._kv_offset[stream, at] = index.kv_next + np.arange(count) * size
+            index.kv_next += count * size
+            index.kv_room -= count
+            done += count
+
+    def _reserve_tables(self, blocks: int) -> None:
+        have = self._kv_offset.shape[1]
+        if blocks > have:
+            wide = ((0, 0), (0, max(have, blocks - have)))
+            self._kv_offset = np.pad(self._kv_offset, wide, constant_values=-1)
+            self._crc = np.pad(self._crc, wide)

@@ -1,0 +1,85 @@
+"""``nearkv demo``: a needle in a long text, found by the dense model and by nearkv, and what each needed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from nearkv import demo as material
+from nearkv.cli import options
+from nearkv.cli.compare import bars
+from nearkv.compare.run import Comparison, compare
+from nearkv.compare.table import comparison_table, selection_table
+from nearkv.loading import LoadedModel, load
+from nearkv.report import kv_bytes_per_token, write_json
+from nearkv.session import stop_tokens
+
+ANSWER_TOKENS, SCORED_TOKENS = 24, 96
+TEMPLATE_TOKENS = 64
+"""Room for the chat template, the needle and the question."""
+
+
+def demo(
+    context: Annotated[int, typer.Option("--context", min=512, help="Tokens of text.")] = 8000,
+    depth: Annotated[float, typer.Option("--depth", min=0, max=1, help="Where the needle lies: 0 start, 1 end.")] = 0.4,
+    model: options.ModelName = options.DEFAULT_MODEL,
+    device: options.DeviceUrl = None,
+    budget: options.Budget = 512,
+    dram_limit: options.DramLimit = "6%",
+    bits: options.Bits = options.DEFAULT_BITS,
+    policy: options.PolicyName = options.DEFAULT_POLICY,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Ask for a needle in a long text, dense and through nearkv, and compare the two."""
+    console = Console(soft_wrap=True)
+    console.print(f"loading {model} (the first time takes a minute)")
+    loaded = load(model)
+    before, after = turn(loaded)
+    ids = loaded.tokenizer(material.text(), verbose=False).input_ids
+    shown = context - TEMPLATE_TOKENS - ANSWER_TOKENS - SCORED_TOKENS
+    document = material.with_needle(loaded.tokenizer.decode(ids[:shown]), depth)
+    prompt = torch.tensor(before + loaded.tokenizer(document, add_special_tokens=False, verbose=False).input_ids)
+    task = Comparison(prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model))
+    config = options.tier_config(
+        budget,
+        dram_limit,
+        bits,
+        policy,
+        tokens=task.tokens,
+        kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
+    )
+    console.print(
+        f"{len(prompt):,} tokens of text hide one sentence: {material.NEEDLE!r}\n{material.QUESTION}", highlight=False
+    )
+    report = compare(loaded.model, device or options.default_device(), config, task, bars(Console(stderr=True)))
+    texts = {
+        who: loaded.tokenizer.decode(answer, skip_special_tokens=True).strip()
+        for who, answer in report["answer"].items()
+    }
+    report |= {"model": model, "answer_text": texts}
+    for who, answer in texts.items():
+        console.print(f"{who:>7}: {answer}", highlight=False, markup=False)
+    found, same = material.NUMBER in texts["nearkv"], texts["dense"] == texts["nearkv"]
+    console.print(f"needle found by nearkv: {'yes' if found else 'NO'}; same answer: {'yes' if same else 'NO'}")
+    console.print(selection_table(report))
+    console.print(comparison_table(report))
+    if json_file is not None:
+        write_json(json_file, report)
+    if not (found and same):
+        raise typer.Exit(1)
+
+
+def turn(loaded: LoadedModel) -> tuple[list[int], list[int]]:
+    """Tokens before the document and after it (the question): a chat turn, or plain text without a template."""
+    mark = "DOCUMENT"
+    text = f"{mark}\n\n{material.QUESTION}"
+    if loaded.tokenizer.chat_template:
+        message = [{"role": "user", "content": text}]
+        text = loaded.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+    before, _, after = text.partition(mark)
+    encode = partial(loaded.tokenizer, add_special_tokens=False)
+    return encode(before).input_ids, encode(after).input_ids

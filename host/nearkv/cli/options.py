@@ -1,0 +1,69 @@
+"""Options that several commands share, and what they are turned into."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearkv.cache.config import TierConfig
+from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv_drivers import DeviceError
+from nearkv_drivers.urls import parse_size
+
+ModelName = Annotated[str, typer.Option("--model", help="Model folder, .gguf file or cached hub id.")]
+DeviceUrl = Annotated[
+    str | None,
+    typer.Option("--device", help="Device URL, such as emulated:/data/kv.drive?ddr=4GiB. Default: a file of its own."),
+]
+Budget = Annotated[int, typer.Option("--budget", help="Tokens that attention may read per step and layer.")]
+DramLimit = Annotated[
+    str | None,
+    typer.Option("--dram-limit", help="Host memory for KV during decode, such as 64MiB, or a share of the KV: 6%."),
+]
+Bits = Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")]
+PolicyName = Annotated[str, typer.Option("--policy", help="Which blocks stay hot.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
+
+DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lru"
+
+
+def default_device() -> str:
+    """An emulated drive on a file of this process's own, removed on close."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return f"emulated:{folder}/drive-{os.getpid()}"
+
+
+def tier_config(
+    budget: int, dram_limit: str | None, bits: int, policy: str, *, tokens: int, kv_bytes_per_token: int
+) -> TierConfig:
+    """The settings for a context of ``tokens``. A DRAM limit in per cent is a share of those tokens' dense KV.
+
+    Raises typer.BadParameter naming the option.
+    """
+    limit: int | None = None
+    if dram_limit is not None and dram_limit.endswith("%"):
+        try:
+            limit = round(float(dram_limit[:-1]) / 100 * tokens * kv_bytes_per_token)
+        except ValueError:
+            raise typer.BadParameter(f"--dram-limit {dram_limit}: write a size or a percentage") from None
+    elif dram_limit is not None:
+        try:
+            limit = parse_size(dram_limit, "--dram-limit")
+        except DeviceError as error:
+            raise typer.BadParameter(str(error)) from error
+    try:
+        return TierConfig(budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def read_text(path: Path) -> str:
+    """The text of ``path``. Raises ModelError naming a file that is not text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path} is not UTF-8 text (byte {error.start})") from error

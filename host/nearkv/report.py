@@ -1,0 +1,93 @@
+"""What a run cost: KV by tier, bytes by path, speed; as JSON and as tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nearkv.cache.tiered import TieredCache
+from nearkv.session import Session
+
+PATHS = ("drive_to_device", "drive_to_host", "device_to_host", "host_to_device", "host_to_drive")
+
+
+def kv_bytes_per_token(config: Any) -> int:
+    """Bytes of K and V that one token takes over all tiered layers in a dense cache of ``config``'s dtype."""
+    from nearkv.models import TIERED, layer_plan
+
+    text = config.get_text_config(decoder=True)
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    layers = sum(kind == TIERED for kind, _ in layer_plan(config))
+    dtype = config.dtype
+    return int(2 * layers * heads * head_dim * dtype.itemsize)
+
+
+def path_counters(cache: TieredCache) -> dict[str, int]:
+    """Bytes by path so far."""
+    telemetry = cache.drive.telemetry()
+    return {path: int(getattr(telemetry, path)) for path in PATHS}
+
+
+def tier_report(cache: TieredCache) -> dict[str, Any]:
+    """Where the KV lies now. ``resident_kv_fraction`` is host DRAM over what a dense cache would hold."""
+    dram, full = cache.dram_bytes(), cache.full_kv_bytes()
+    telemetry = cache.drive.telemetry()
+    return {
+        "resident_kv_fraction": sum(dram.values()) / max(full, 1),
+        "full_kv_bytes": full,
+        "dram_bytes": dram,
+        "device_dram_bytes": telemetry.device_dram_used,
+        "drive_bytes_written": telemetry.host_to_drive,
+    }
+
+
+def run_report(cache: TieredCache, session: Session, before_decode: dict[str, int]) -> dict[str, Any]:
+    """The report of one nearkv session: tiers, paths, selection and speed."""
+    paths, steps = path_counters(cache), max(len(session.step_seconds), 1)
+    capabilities, stats = cache.drive.capabilities, cache.stats
+    return {
+        "device": {
+            "url": cache.drive.url,
+            "name": capabilities.name,
+            "direct_io": capabilities.direct_io,
+            "simulated": capabilities.simulated,
+            **cache.drive.telemetry().extra,
+        },
+        "config": asdict(cache.config),
+        **tier_report(cache),
+        "bytes_by_path": paths,
+        "bytes_by_path_per_token": {path: (paths[path] - before_decode[path]) / steps for path in PATHS},
+        "hit_rate": stats.hit_rate,
+        "bad_score_blocks": stats.bad_score_blocks,
+        "decode_seconds_by_part": stats.seconds,
+        "prefill_seconds": session.prefill_seconds,
+        "decode_steps": len(session.step_seconds),
+    }
+
+
+def write_json(path: Path, report: dict[str, Any]) -> None:
+    """Write ``report`` to ``path``, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2)
+            file.write("\n")
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
+def human_bytes(count: float) -> str:
+    """``count`` bytes with a binary unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")

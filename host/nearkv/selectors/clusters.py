@@ -1,0 +1,33 @@
+"""Lloyd's algorithm on a stream's block means: small, deterministic, and enough for a few thousand points."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.selectors.base import FloatArray
+
+
+def k_means(points: FloatArray, count: int, rounds: int = 8) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """Centroids float32 [count, d] and the cluster of every point [n] (n >= count >= 1).
+
+    Starts from evenly spaced points (the blocks of a stream drift, so these are spread) and keeps a centroid that
+    lost all its points where it is.
+    """
+    centroids = points[np.linspace(0, len(points) - 1, count).astype(int)].copy()
+    label = _nearest(points, centroids)
+    for _ in range(rounds):
+        size = np.bincount(label, minlength=count)
+        total = np.zeros_like(centroids)
+        np.add.at(total, label, points)
+        centroids = np.where(size[:, None] > 0, total / np.maximum(size, 1)[:, None], centroids).astype(np.float32)
+        moved = _nearest(points, centroids)
+        if (moved == label).all():
+            break
+        label = moved
+    return centroids, label
+
+
+def _nearest(points: FloatArray, centroids: FloatArray) -> npt.NDArray[np.int64]:
+    distance = np.square(centroids).sum(axis=1) - 2 * points @ centroids.T
+    return np.asarray(distance.argmin(axis=1), np.int64)

@@ -1,0 +1,1 @@
+"""How much is hot, how much each side scores, and where blocks lie: one idea per file."""

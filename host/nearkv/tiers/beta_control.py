@@ -1,0 +1,63 @@
+"""Online re-estimation of beta: throughput drifts (a hot drive, a busy link), the split follows, without jitter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nearkv.tiers.beta import Pipeline, Rates, Split, beta, split
+
+SMOOTHING = 0.25
+"""Weight of a step's measurement in the running rates: after a jump, 90 % is caught up in eight steps."""
+
+HYSTERESIS = 0.04
+"""Relative change of the balanced beta below which the split stays as it is."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One step's bytes and seconds of one path."""
+
+    nbytes: int
+    seconds: float
+
+
+class BetaController:
+    """Keeps running rates and the current :class:`Split` of ``total_bytes``."""
+
+    def __init__(self, rates: Rates, *, alpha: float, pipeline: Pipeline, dram_bytes: int, skew: float = 0.0) -> None:
+        self._rates, self._alpha, self._pipeline, self._dram, self._skew = rates, alpha, pipeline, dram_bytes, skew
+        self._beta = beta(rates, alpha, pipeline, skew)
+
+    @property
+    def rates(self) -> Rates:
+        """The running rates."""
+        return self._rates
+
+    @property
+    def balanced_beta(self) -> float:
+        """The beta in force."""
+        return self._beta
+
+    def split(self, total_bytes: int) -> Split:
+        """How to divide the next step's ``total_bytes``."""
+        return split(total_bytes, self._dram, self._beta)
+
+    def observe(self, **paths: Measured) -> bool:
+        """Learn one step's measurements by rate name (``host_score``, ``drive_score``, ``host_link``, ``drive_link``).
+
+        Paths that moved nothing are left out or have no bytes. Returns whether beta changed. Times are averaged, not
+        rates, so that one stalled step cannot vanish behind a fast one.
+        """
+        current = vars(self._rates).copy()
+        for name, measured in paths.items():
+            if name not in current:
+                raise ValueError(f"there is no path {name!r}; there are: {', '.join(current)}")
+            if measured.nbytes > 0 and measured.seconds > 0:
+                pace = (1 - SMOOTHING) / current[name] + SMOOTHING * measured.seconds / measured.nbytes
+                current[name] = 1 / pace
+        self._rates = Rates(**current)
+        wanted = beta(self._rates, self._alpha, self._pipeline, self._skew)
+        if abs(wanted / self._beta - 1) <= HYSTERESIS:
+            return False
+        self._beta = wanted
+        return True

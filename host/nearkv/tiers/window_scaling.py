@@ -1,0 +1,106 @@
+"""KVDrive's 2-D window scaling: every (layer, head) gets the window that its own reuse is worth.
+
+Offline: :func:`profile` replays a recorded text and measures, for each (layer, KV head, window), the blocks that the
+window's selections occupy and the hits they give. :func:`plan` picks one window for each under a total pool size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.tiers import knapsack
+
+Ints = npt.NDArray[np.int64]
+WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
+"""Windows (steps) that are profiled."""
+
+
+@dataclass(frozen=True)
+class WindowProfile:
+    """``blocks`` and ``hits`` int64 [L, S, W]: what each window of ``windows`` costs and gives."""
+
+    model: str
+    windows: tuple[int, ...]
+    blocks: Ints
+    hits: Ints
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """Window (steps) and pool share (blocks) of every (layer, KV head), int64 [L, S], for one model."""
+
+    model: str
+    windows: Ints
+    blocks: Ints
+
+    @property
+    def total(self) -> int:
+        """Pool blocks of all streams together."""
+        return int(self.blocks.sum())
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON."""
+        fields = {"model": self.model, "windows": self.windows.tolist(), "blocks": self.blocks.tolist()}
+        Path(path).write_text(json.dumps(fields) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path, model: str) -> WindowPlan:
+        """Read a plan. Raises ValueError if it is damaged or was made for another model."""
+        try:
+            fields: dict[str, Any] = json.loads(Path(path).read_text())
+            plan = cls(fields["model"], np.array(fields["windows"], np.int64), np.array(fields["blocks"], np.int64))
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}: not a window plan ({error})") from error
+        if plan.model != model:
+            raise ValueError(f"{path}: made for {plan.model}, not for {model}; profile a trace of {model}")
+        if plan.blocks.shape != plan.windows.shape or plan.blocks.ndim != 2 or (plan.blocks < 0).any():
+            raise ValueError(f"{path}: windows and blocks must both be [layers, KV heads]")
+        return plan
+
+
+def window_blocks(chosen: npt.NDArray[np.int32], window: int) -> Ints:
+    """Mean number of distinct blocks in the last ``window`` selections, rounded up, [N]; ``chosen`` is [T, N, k]."""
+    steps, rows = chosen.shape[:2]
+    last = np.full((rows, int(chosen.max(initial=0)) + 2), -(2**30), np.int64)
+    total = np.zeros(rows, np.int64)
+    for t in range(steps):
+        np.put_along_axis(last, chosen[t] + 1, t, axis=1)
+        total += (last[:, 1:] > t - window).sum(axis=1)
+    return np.asarray(-(-total // steps), np.int64)
+
+
+def plan(profile: WindowProfile, pool_blocks: int, *, exact: bool = True) -> WindowPlan:
+    """The windows of most hits whose blocks fit ``pool_blocks`` together; ``exact`` or greedy.
+
+    Raises ValueError if even the smallest windows do not fit.
+    """
+    shape = profile.blocks.shape
+    cost, hits = profile.blocks.reshape(-1, shape[2]), profile.hits.reshape(-1, shape[2])
+    choice = (knapsack.exact if exact else knapsack.greedy)(cost, hits, pool_blocks)
+    rows = np.arange(len(choice))
+    windows = np.array(profile.windows, np.int64)[choice]
+    return WindowPlan(profile.model, windows.reshape(shape[:2]), cost[rows, choice].reshape(shape[:2]))
+
+
+def uniform(profile: WindowProfile, pool_blocks: int) -> WindowPlan:
+    """The largest window that fits when all streams have the same one: what 2-D scaling is compared with."""
+    fits = profile.blocks.sum(axis=(0, 1)) <= pool_blocks
+    if not fits.any():
+        raise ValueError(f"even a window of {min(profile.windows)} needs more than {pool_blocks} blocks")
+    index = int(np.flatnonzero(fits)[-1])
+    windows = np.full(profile.blocks.shape[:2], profile.windows[index], np.int64)
+    return WindowPlan(profile.model, windows, profile.blocks[:, :, index])
+
+
+def checked_windows(windows: Sequence[int]) -> tuple[int, ...]:
+    """Windows in ascending order; raises ValueError for none, or one below a step."""
+    if not windows or min(windows) < 1:
+        raise ValueError("windows must hold at least one step each")
+    return tuple(sorted(set(windows)))

@@ -1,0 +1,131 @@
+"""``nearkv trace``: record the selections of a text, replay them through every placement policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from nearkv.errors import UnsupportedError
+from nearkv.policy import names
+from nearkv.tiers.window_scaling import WindowPlan
+from nearkv.tiers.window_scaling import plan as plan_windows
+from nearkv.trace.format import TraceError, load, save
+from nearkv.trace.profile import profile_windows
+from nearkv.trace.replay import capacity, replay_all
+from nearkv.trace.report import as_json, as_table, plot
+
+app = typer.Typer(help="Record and replay which blocks a text selects.", no_args_is_help=True)
+CURVE = (0.75, 1.0, 1.25, 1.5, 2.0)
+"""DRAM fractions of a plot, relative to the one asked for."""
+
+
+@app.command()
+def replay(
+    trace: Annotated[Path, typer.Argument(help="Trace file, from `nearkv trace record`.")],
+    policy: Annotated[list[str], typer.Option(help="Policy to replay (may be repeated), or all.")] = ["all"],  # noqa: B006
+    dram_fraction: Annotated[float, typer.Option(help="Share of the context's KV that may stay in DRAM.")] = 0.2,
+    warm: Annotated[bool, typer.Option(help="Start from what the prompt's last queries attended to.")] = False,
+    windows: Annotated[Path | None, typer.Option(help="Pool shares per layer and head, from `trace windows`.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
+    plot_file: Annotated[Path | None, typer.Option("--plot", help="Plot misses over DRAM share (.svg, .png).")] = None,
+) -> None:
+    """Hit rate, bytes, movements and the distance to Belady's optimum, per policy."""
+    console = Console()
+    try:
+        chosen = _policies(policy)
+        recorded = load(trace)
+        info = recorded.info
+        plan = None if windows is None else WindowPlan.load(windows, info.model)
+        pool = capacity(recorded, dram_fraction) if plan is None else plan.blocks
+        results = replay_all(recorded, pool, chosen, warm=warm)
+        title = f"{info.model}, {info.text}: {dram_fraction:.0%} of {int(recorded.tokens[-1]):,} tokens in DRAM"
+        console.print(as_table(results, recorded, title))
+        if json_file is not None:
+            json_file.write_text(json.dumps(as_json(results, recorded), indent=2) + "\n")
+        if plot_file is not None and plan is not None:
+            raise TraceError("a plot varies the DRAM fraction: it cannot be drawn for fixed windows")
+        if plot_file is not None:
+            curves = {dram_fraction: results}
+            for fraction in (dram_fraction * step for step in CURVE):
+                if fraction not in curves and fraction <= 1 and _fits(recorded, fraction):
+                    curves[fraction] = replay_all(recorded, capacity(recorded, fraction), chosen, warm=warm)
+            plot(curves, f"{info.model}, {info.text}", plot_file)
+    except (ValueError, OSError) as error:
+        _fail(error)
+
+
+@app.command()
+def windows(
+    trace: Annotated[Path, typer.Argument(help="Trace file to learn from.")],
+    output: Annotated[Path, typer.Argument(help="Plan to write (JSON), for this model.")],
+    dram_fraction: Annotated[float, typer.Option(help="Share of the context's KV that may stay in DRAM.")] = 0.2,
+    greedy: Annotated[bool, typer.Option(help="Solve the knapsack greedily instead of exactly.")] = False,
+) -> None:
+    """Divide the pool over layers and heads by what each makes of it (2-D window scaling)."""
+    try:
+        recorded = load(trace)
+        total = capacity(recorded, dram_fraction) * recorded.info.layers * recorded.info.streams
+        chosen = plan_windows(profile_windows(recorded), total, exact=not greedy)
+        chosen.save(output)
+    except (ValueError, OSError) as error:
+        _fail(error)
+    shares = chosen.blocks
+    Console().print(f"{output}: {chosen.total} of {total} blocks, {shares.min()} to {shares.max()} per stream")
+
+
+@app.command()
+def record(
+    prompt_file: Annotated[Path, typer.Argument(help="Text to run through the model.")],
+    output: Annotated[Path, typer.Argument(help="Trace file to write.")],
+    model: Annotated[str, typer.Option(help="Model folder, .gguf file or cached hub id.")] = "smollm2-135m-instruct",
+    context: Annotated[int, typer.Option(help="Tokens of the text to take.")] = 8192,
+    steps: Annotated[int, typer.Option(help="Decode steps to record, the last of those tokens.")] = 480,
+    budget: Annotated[int, typer.Option(help="Tokens that attention may read per step and layer.")] = 1024,
+) -> None:
+    """Record what exact scores would select in the last steps of a text, in one dense pass."""
+    from nearkv.loading import load as load_model
+    from nearkv.trace.dense import record_dense
+
+    try:
+        text = prompt_file.read_text()
+        loaded = load_model(model)
+        ids = loaded.tokenizer(text, return_tensors="pt").input_ids[:, :context]
+        if ids.shape[1] < context:
+            raise TraceError(f"{prompt_file} has {ids.shape[1]} tokens, {context} were asked for")
+        with Progress() as progress:
+            task = progress.add_task("recording layers", total=loaded.model.config.num_hidden_layers)
+            trace = record_dense(
+                loaded.model, ids, steps, budget=budget, model_name=Path(model).name, text=prompt_file.name,
+                progress=lambda done: progress.update(task, completed=done),
+            )  # fmt: skip
+        save(trace, output)
+    except (ValueError, OSError, UnsupportedError) as error:
+        _fail(error)
+    Console().print(f"{output}: {steps} steps, {trace.info.layers} layers, {output.stat().st_size / 2**20:.1f} MiB")
+
+
+def _policies(asked: list[str]) -> list[str]:
+    """The policies asked for; Belady is always among the results."""
+    if "all" in asked:
+        return names()
+    for name in asked:
+        if name not in (*names(), "belady"):
+            raise TraceError(f"no policy is called {name!r}; there are: all, belady, {', '.join(names())}")
+    return [name for name in asked if name != "belady"]
+
+
+def _fits(trace: Any, fraction: float) -> bool:
+    try:
+        return capacity(trace, fraction) > 0
+    except TraceError:
+        return False
+
+
+def _fail(error: Exception) -> NoReturn:
+    typer.echo(f"error: {error}", err=True)
+    raise typer.Exit(1)

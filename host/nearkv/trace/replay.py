@@ -1,0 +1,175 @@
+"""Replay a trace through a policy: a pool of block numbers instead of blocks, the same rules as the real one.
+
+Sink and recent blocks have slots of their own; what is measured is the pool behind them. A block that leaves the
+recent window, and a block that was fetched, may enter the pool, and the policy's lowest values leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.policy import Policy, UsesPlacement, UsesRanking, create, names
+from nearkv.tiers.warmup import important_blocks
+from nearkv.trace.belady import Belady
+from nearkv.trace.format import Trace, TraceError
+
+Blocks = npt.NDArray[np.int32]
+COLD_STEPS = 16
+"""Steps at the start over which cold misses are counted."""
+
+
+@dataclass
+class Replay:
+    """What one policy did with one trace. A hit is a selected block found in the pool; sink and recent do not count."""
+
+    policy: str
+    pool_blocks: int
+    needed: int = 0
+    hits: int = 0
+    promotions: int = 0
+    demotions: int = 0
+    kv_block_bytes: int = 0
+    misses_by_step: list[int] = field(default_factory=list)
+    misses_by_stream: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per selected block."""
+        return self.hits / self.needed
+
+    @property
+    def bytes_from_drive(self) -> int:
+        """Bytes of the blocks that had to be fetched."""
+        return (self.needed - self.hits) * self.kv_block_bytes
+
+    @property
+    def cold_misses(self) -> int:
+        """Misses of the first 16 steps."""
+        return sum(self.misses_by_step[:COLD_STEPS])
+
+
+def capacity(trace: Trace, dram_fraction: float) -> int:
+    """Pool blocks per stream when ``dram_fraction`` of the prompt's KV may stay in DRAM.
+
+    Sink and recent blocks are part of that fraction. Raises TraceError if nothing is left for the pool.
+    """
+    blocks = prompt_blocks(trace)
+    pool = int(blocks * dram_fraction) - trace.always
+    if not 0 < dram_fraction <= 1 or pool < 1:
+        least = (trace.always + 1) / blocks
+        raise TraceError(f"a DRAM fraction of {dram_fraction:g} leaves no pool; this trace needs {least:.3f} to 1")
+    return pool
+
+
+def replay(
+    trace: Trace, policy: Policy, pool: int | npt.NDArray[np.int64], *, name: str = "", warm: bool = False
+) -> Replay:
+    """Run ``policy`` over ``trace`` with ``pool`` blocks per stream, or an array [L, S] of them.
+
+    The pool starts with the newest blocks and the policy knowing nothing. With ``warm`` it starts with the blocks
+    that the prompt's last queries attended to most, and the policy has observed those queries.
+    """
+    rows = trace.info.layers * trace.info.streams
+    quota = np.broadcast_to(np.asarray(pool, np.int64), (trace.info.layers, trace.info.streams)).reshape(rows)
+    largest = int(quota.max())
+    resident = important_to_prompt(trace, largest) if warm else newest_blocks(trace, largest)
+    resident = np.where(np.arange(resident.shape[1]) < quota[:, None], resident, -1).astype(np.int32)
+    result = Replay(name, int(quota.sum()), kv_block_bytes=trace.info.kv_block_bytes)
+    result.misses_by_stream = np.zeros((trace.info.layers, trace.info.streams), np.int64)
+    ranked = trace.ranked.reshape(len(trace.tokens), rows, -1)
+    priority = trace.priority.reshape(ranked.shape)
+    selected = trace.always + trace.info.selected_blocks
+    count = -(-trace.tokens.astype(np.int64) // trace.info.block_tokens)
+    if warm:
+        for t in range(trace.info.prompt_steps):
+            _observe(policy, ranked[t], priority[t], selected)
+    if isinstance(policy, UsesPlacement):
+        policy.placed(0, resident)
+    for t in range(trace.info.prompt_steps, len(ranked)):
+        if t > trace.info.prompt_steps and count[t] > count[t - 1]:
+            left = np.full((rows, 1), count[t] - 1 - trace.info.recent_blocks, np.int32)
+            resident = _keep(policy, np.hstack([resident, left]), quota, result)
+        chosen = ranked[t, :, trace.always : selected]
+        missed = np.where(_contains(resident, chosen), -1, chosen)
+        result.needed += int((chosen >= 0).sum())
+        result.hits += int((chosen >= 0).sum() - (missed >= 0).sum())
+        result.misses_by_step.append(int((missed >= 0).sum()))
+        result.misses_by_stream += (missed >= 0).sum(axis=1).reshape(result.misses_by_stream.shape)
+        _observe(policy, ranked[t], priority[t], selected)
+        kept = _keep(policy, np.hstack([resident, missed]), quota, result)
+        result.promotions += int((_contains(kept, missed) & (missed >= 0)).sum())
+        resident = kept
+    return result
+
+
+def replay_all(
+    trace: Trace, pool: int | npt.NDArray[np.int64], policies: Sequence[str] | None = None, *, warm: bool = False
+) -> dict[str, Replay]:
+    """Replay by name, all policies by default, and ``belady`` last; ``pool`` as for :func:`replay`."""
+    results = {
+        name: replay(trace, create(name), pool, name=name, warm=warm)
+        for name in (names() if policies is None else policies)
+    }
+    first = 0 if warm else trace.info.prompt_steps
+    results["belady"] = replay(trace, Belady(trace, first), pool, name="belady", warm=warm)
+    return results
+
+
+def prompt_blocks(trace: Trace) -> int:
+    """Blocks that the context has at the first decode step."""
+    return -(-int(trace.tokens[trace.info.prompt_steps]) // trace.info.block_tokens)
+
+
+def important_to_prompt(trace: Trace, count: int) -> Blocks:
+    """What importance-guided warm-up leaves in the pool: int32 [L · S, count], most important first."""
+    info = trace.info
+    return important_blocks(
+        trace.prompt.reshape(info.layers * info.streams, -1),
+        count,
+        sink_blocks=info.sink_blocks,
+        recent_blocks=info.recent_blocks,
+        blocks=prompt_blocks(trace),
+    )
+
+
+def newest_blocks(trace: Trace, count: int) -> Blocks:
+    """What recency placement leaves in the pool after the prompt: int32 [L · S, count], newest first."""
+    newest = np.arange(
+        prompt_blocks(trace) - 1 - trace.info.recent_blocks, trace.info.sink_blocks - 1, -1, dtype=np.int32
+    )
+    row = np.full(count, -1, np.int32)
+    row[: len(newest[:count])] = newest[:count]
+    return np.tile(row, (trace.info.layers * trace.info.streams, 1))
+
+
+def _observe(policy: Policy, ranked: Blocks, priority: npt.NDArray[np.uint32], selected: int) -> None:
+    """Show the policy one step: the whole ranking if it wants that, then the first ``selected`` of it."""
+    if isinstance(policy, UsesRanking):
+        policy.rank(0, ranked, priority)
+    policy.observe(0, ranked[:, :selected], priority[:, :selected])
+
+
+def _keep(policy: Policy, candidates: Blocks, quota: npt.NDArray[np.int64], result: Replay) -> Blocks:
+    """The candidates [N, m] of highest value, at most ``quota`` [N] each; counts residents that leave."""
+    value = np.where(candidates >= 0, policy.values(0, candidates), np.iinfo(np.int64).min)
+    order = np.lexsort((candidates, -np.maximum(value, -(2**62))), axis=1)
+    ranked = np.take_along_axis(candidates, order, axis=1)[:, : int(quota.max())]
+    kept = np.where(np.arange(ranked.shape[1]) < quota[:, None], ranked, -1)
+    if isinstance(policy, UsesPlacement):
+        policy.placed(0, kept)
+    before = candidates[:, : kept.shape[1]]
+    result.demotions += int(((before >= 0) & ~_contains(kept, before)).sum())
+    return kept
+
+
+def _contains(pool: Blocks, blocks: Blocks) -> npt.NDArray[np.bool_]:
+    """Which of ``blocks`` [N, m] are in ``pool`` [N, c], row by row."""
+    width = int(max(pool.max(initial=0), blocks.max(initial=0))) + 2
+    member = np.zeros((len(pool), width), bool)
+    np.put_along_axis(member, pool + 1, True, axis=1)
+    member[:, 0] = False
+    return np.take_along_axis(member, blocks + 1, axis=1)

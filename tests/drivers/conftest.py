@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # importlib mode: make golden_kernel importable
+
+from golden_kernel import GoldenKernel, reduce_golden
+
+from nearkv_drivers.device import Capabilities
+from nearkv_drivers.drive_file import DriveFile
+from nearkv_drivers.frames import FrameTable
+from nearkv_drivers.memory import aligned_buffer
+from nearkv_drivers.staged import StagedDevice
+
+
+def golden_device(path: Path, ddr: int, *, base: int = 0, gate=None, engine=None) -> StagedDevice:
+    """A staged device of ``ddr`` bytes around the golden kernel, which is its ``kernel``."""
+    frames = FrameTable(ddr)
+    memory = aligned_buffer(ddr)
+    memory[:] = 0xA5  # what is not staged must not look like score blocks
+    kernel = GoldenKernel(memory, base, gate)
+    drive = DriveFile(path, engine=engine)
+    device = StagedDevice("test:", Capabilities("test"), drive, memory, kernel, reduce_golden, frames, base=base)
+    device.kernel = kernel
+    return device
+
+
+@pytest.fixture
+def make_device(tmp_path):
+    """golden_device in the test's folder; closed after the test."""
+    devices = []
+
+    def make(ddr: int, **options) -> StagedDevice:
+        devices.append(golden_device(tmp_path / f"drive{len(devices)}", ddr, **options))
+        return devices[-1]
+
+    yield make
+    for device in devices:
+        device.close()
+
+
+@pytest.fixture(scope="session")
+def make_device_at():
+    return golden_device
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)

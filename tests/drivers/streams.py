@@ -1,0 +1,64 @@
+"""Streams of score blocks for device tests: written, requested, and checked against the golden model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearkv.contract import encode_query, encode_segment, score, top_k
+from nearkv_drivers.device import Mode, Run, ScoreRequest
+from nearkv_drivers.memory import aligned_buffer
+
+
+def padded(blocks: np.ndarray) -> np.ndarray:
+    """The bytes of ``blocks``, zeros up to the next multiple of 4,096."""
+    data = aligned_buffer(-(-blocks.size // 4096) * 4096)
+    data[: blocks.size] = blocks.reshape(-1)
+    data[blocks.size :] = 0
+    return data
+
+
+class Stream:
+    """Segments of one stream, written to a device one after another from a drive address on."""
+
+    def __init__(self, rng, segments: int, blocks: int, bits: int = 4, d: int = 32, group: int = 3):
+        self.bits = bits
+        self.segments = [
+            encode_segment(rng.normal(size=(32 * blocks, d)) + rng.normal(size=d), bits) for _ in range(segments)
+        ]
+        self.query = encode_query(rng.normal(size=(group, d)) * 3, self.segments, 0.125)
+        self.offsets: list[int] = []
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(padded(segment.blocks).size for segment in self.segments)
+
+    def write(self, device, at: int, *, score_blocks: bool = True) -> int:
+        """Write every segment from drive address ``at`` on; returns the address after the last."""
+        self.offsets = []
+        for segment in self.segments:
+            data = padded(segment.blocks)
+            device.write(at, data, score_blocks=score_blocks).wait()
+            self.offsets.append(at)
+            at += data.size
+        return at
+
+    def request(self, mode=Mode.TOPK, k=20, initial_total=None) -> ScoreRequest:
+        q = self.query
+        runs = [
+            Run(offset, len(s.blocks), q.c[i], q.r[i], q.b[i])
+            for i, (offset, s) in enumerate(zip(self.offsets, self.segments, strict=True))
+        ]
+        return ScoreRequest(runs, q.q, self.bits, mode, k, initial_total)
+
+    def check(self, result, mode=Mode.TOPK, k=20, initial_total=None) -> None:
+        """Assert that ``result`` is what the golden model returns."""
+        expected = score(self.query, self.segments, initial_total)
+        np.testing.assert_array_equal(result.total, expected.total)
+        np.testing.assert_array_equal(result.bad, expected.bad)
+        if mode is Mode.MASS:
+            np.testing.assert_array_equal(result.log_mass, expected.log_mass)
+        else:
+            positions, priorities = top_k(expected, k)
+            np.testing.assert_array_equal(result.positions, positions)
+            np.testing.assert_array_equal(result.priorities, priorities)
+            assert result.log_mass is None

@@ -1,0 +1,190 @@
+"""The parts of the cache on their own: buffers, tail, window, extents, pool."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers.cache_utils import DynamicSlidingWindowLayer
+
+import nearkv
+from nearkv.cache.buffers import BlockBuffer, aligned_blocks, aligned_bytes
+from nearkv.cache.config import TierConfig
+from nearkv.cache.extents import ExtentAllocator, ScoreExtent
+from nearkv.cache.geometry import Geometry
+from nearkv.cache.placement import prompt_placement
+from nearkv.cache.pool import LayerPool
+from nearkv.cache.tail import Tail
+from nearkv.cache.window import WindowLayer
+from nearkv.policy import create, names
+from tests.host.conftest import make_model
+from tests.host.memory_device import MemoryDevice
+
+GEOMETRIES = [
+    Geometry(2, 2, 32, torch.float32, 4),
+    Geometry(1, 3, 80, torch.float16, 4),  # blocks of 10,240 bytes, padded to 12,288
+    Geometry(2, 1, 48, torch.bfloat16, 8),
+]
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_tokens_come_back_from_a_block_buffer(geometry, data):
+    g = geometry
+    count = data.draw(st.integers(1, 150))
+    edges = sorted({0, count, *data.draw(st.lists(st.integers(0, count), max_size=4))})
+    pairs = torch.randn(g.batch, g.kv_heads, count, 2, g.head_dim).to(g.dtype)
+    buffer = BlockBuffer(g)
+    buffer.reserve(-(-count // 32))
+    for sequence in range(g.batch):
+        for a, b in pairwise(edges):
+            buffer.put(sequence, a, pairs[sequence, :, a:b])
+    keys, values = buffer.keys_values(count)
+    assert torch.equal(keys, pairs[..., 0, :])
+    assert torch.equal(values, pairs[..., 1, :])
+    assert buffer.bytes.ctypes.data % 4096 == 0
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_k_and_v_are_interleaved_per_token(geometry):
+    g = geometry
+    pairs = torch.randn(g.kv_heads, 32, 2, g.head_dim).to(g.dtype)
+    blocks = aligned_blocks(pairs, g)
+    row = torch.from_numpy(blocks[0])[: g.payload_bytes].view(g.dtype)
+    assert torch.equal(row[: g.head_dim], pairs[0, 0, 0])
+    assert torch.equal(row[g.head_dim : 2 * g.head_dim], pairs[0, 0, 1])
+    assert torch.equal(row[2 * g.head_dim : 3 * g.head_dim], pairs[0, 1, 0])
+
+
+@given(prompt=st.integers(1, 200), steps=st.integers(1, 150), recent=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_the_tail_holds_the_newest_tokens(prompt, steps, recent):
+    g = Geometry(1, 1, 32, torch.float32, 4)
+    total = prompt + steps
+    tokens = torch.arange(total, dtype=torch.float32)[None, :, None, None].expand(1, total, 2, 32)
+    tail, buffer = Tail(g, recent, torch.device("cpu")), BlockBuffer(g)
+    buffer.reserve(-(-prompt // 32))
+    buffer.put(0, 0, tokens[:, :prompt])
+    tail.load(0, prompt, buffer.tokens()[0])
+    for at in range(prompt, total):
+        before = tail.start[0]
+        complete = tail.append(tokens[None, :, at : at + 1, 0], tokens[None, :, at : at + 1, 1])
+        assert complete == ([0] if (at + 1) % 32 == 0 else [])
+        if complete:
+            assert tail.newest_block(0)[0, :, 0, 0].tolist() == list(range(at - 31, at + 1))
+        assert tail.start[0] in (before, before + 32)
+        assert tail.window(0)[0, :, 1, 0].tolist() == list(range(tail.start[0], at + 1))
+        # What left the window was sealed at least `recent` blocks ago.
+        assert tail.start[0] <= max(0, (at + 1) // 32 - recent) * 32
+        assert tail.count(0) >= min(at + 1, recent * 32)
+
+
+@given(
+    window=st.integers(2, 40), chunks=st.lists(st.integers(1, 30), min_size=1, max_size=6), steps=st.integers(1, 120)
+)
+@settings(max_examples=40, deadline=None)
+def test_the_window_layer_equals_transformers(window, chunks, steps):
+    ours, theirs = WindowLayer(window), DynamicSlidingWindowLayer(window)
+    for count in [*chunks, *[1] * steps]:
+        k, v = torch.randn(1, 2, count, 8), torch.randn(1, 2, count, 8)
+        assert ours.get_mask_sizes(count) == theirs.get_mask_sizes(count)
+        for a, b in zip(ours.update(k, v), theirs.update(k, v), strict=True):
+            assert torch.equal(a, b)
+        assert ours.get_seq_length() == theirs.get_seq_length()
+
+
+@given(asked=st.lists(st.tuples(st.integers(1, 50 << 20), st.sampled_from(["scores", "kv"])), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_extents_are_aligned_and_never_overlap(asked):
+    allocator = ExtentAllocator()
+    extents = sorted((allocator.allocate(size, kind), size) for size, kind in asked)
+    assert all(offset % 4096 == 0 for offset, _ in extents)
+    assert all(a + size <= b for (a, size), (b, _) in pairwise(extents))
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), block=st.sampled_from([576, 1088, 2112, 4160]))
+@settings(max_examples=40, deadline=None)
+def test_a_score_extent_grows_by_whole_pages(sizes, block):
+    drive, rng = MemoryDevice(), np.random.default_rng(0)
+    blocks = rng.integers(0, 256, (sum(sizes), block), np.uint8)
+    allocator = ExtentAllocator()
+    allocator.allocate(100, "kv")
+    extent = ScoreExtent(allocator.allocate(blocks.size, "scores"), blocks.size)
+    done = 0
+    for size in sizes:
+        assert extent.room(block) >= size
+        handle, _ = extent.append(blocks[done : done + size], drive)
+        handle.wait()
+        done += size
+    stored = drive.data[extent.offset : extent.offset + blocks.size].reshape(blocks.shape)
+    assert (stored == blocks).all()
+
+
+@pytest.mark.parametrize("policy", names())
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_the_pool_neither_loses_nor_duplicates(policy, data):
+    g = Geometry(1, 2, 32, torch.float32, 4)
+    share, total, width = data.draw(st.integers(1, 6)), data.draw(st.integers(8, 90)), data.draw(st.integers(1, 8))
+    drive = np.random.default_rng(1).integers(0, 256, (2, total, g.kv_block_bytes), np.uint8)
+    memory = aligned_bytes(2 * share * g.kv_block_bytes).reshape(2, share, g.kv_block_bytes)
+    pool = LayerPool(0, g, memory, create(policy), pinned_blocks=1)
+    for _ in range(data.draw(st.integers(1, 12))):
+        picks = [data.draw(st.lists(st.integers(0, total - 1), max_size=width, unique=True)) for _ in range(2)]
+        selected = np.full((2, width), -1, np.int32)
+        for stream, pick in enumerate(picks):
+            selected[stream, : len(pick)] = pick
+        plan = pool.plan(selected)
+        buffer = np.zeros((2, width, g.kv_block_bytes), np.uint8)
+        for stream, position in zip(*plan.hits, strict=True):
+            assert pool.resident[stream, plan.slot[stream, position]] == selected[stream, position]
+            buffer[stream, position] = pool.memory[stream, plan.slot[stream, position]]
+        for stream, position in zip(*plan.misses, strict=True):
+            buffer[stream, position] = drive[stream, selected[stream, position]]
+        for stream in range(2):
+            for position, block in enumerate(selected[stream]):
+                assert block < 0 or (buffer[stream, position] == drive[stream, block]).all()
+        had_sink = [0 in pool.resident[stream] for stream in range(2)]
+        moved = pool.admit(plan, np.ones((2, width), np.uint32), buffer)
+        assert moved <= len(plan.misses[0])
+        for stream in range(2):
+            held = pool.resident[stream][pool.resident[stream] >= 0]
+            assert len(set(held.tolist())) == len(held)
+            assert not had_sink[stream] or 0 in held
+            for slot, block in enumerate(pool.resident[stream]):
+                assert block < 0 or (pool.memory[stream, slot] == drive[stream, block]).all()
+
+
+def test_warm_up_places_what_the_last_queries_attend_to():
+    g = Geometry(1, 2, 32, torch.float32, 4)
+    staged = BlockBuffer(g)
+    staged.reserve(40)
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.randn(2, 40 * 32, 2, 32, generator=generator)
+    direction = torch.randn(32, generator=generator)
+    important = {0: [7, 21], 1: [3, 30]}
+    for head, blocks in important.items():
+        for block in blocks:
+            pairs[head, block * 32 : block * 32 + 32, 0] += 3 * direction
+    staged.put(0, 0, pairs)
+    query = direction.expand(1, 4, 20, 32)
+    placed = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(sink_blocks=1))
+    assert [sorted(blocks.tolist()) for blocks in placed] == [[0, 7, 21], [0, 3, 30]]
+    newest = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(warm_up=False))
+    assert [blocks.tolist() for blocks in newest] == [[37, 38, 39]] * 2
+
+
+def test_kv_of_a_dense_cache_can_be_taken_over():
+    model = nearkv.attach(make_model("llama"))
+    ids = torch.randint(3, 101, (1, 150), generator=torch.Generator().manual_seed(5))
+    with torch.inference_mode():
+        dense = model(ids, use_cache=True)
+        cache = nearkv.TieredCache(model, MemoryDevice(), budget=1024)
+        for number, layer in enumerate(dense.cache.layers):
+            cache.load(number, layer.keys, layer.values)
+        step = model(ids[:, :1], cache=cache, use_cache=True).logits
+        reference = model(ids[:, :1], cache=dense.cache, use_cache=True).logits
+    assert (step - reference).abs().max() < 1e-5

@@ -1,0 +1,108 @@
+"""Generation with a small budget: through transformers' generate, and independent of placement."""
+
+import pytest
+import torch
+
+import nearkv
+from nearkv.errors import ContractError, StorageError
+from nearkv.policy import names
+from tests.host.conftest import make_model
+from tests.host.memory_device import MemoryDevice
+
+
+def answer(model, ids, drive, **settings):
+    cache = nearkv.TieredCache(model, drive, **settings)
+    mask = torch.ones_like(ids)
+    out = model.generate(ids, attention_mask=mask, cache=cache, max_new_tokens=70, do_sample=False, min_new_tokens=70)
+    return out, cache
+
+
+def decode(model, ids, cache, steps):
+    for _ in range(steps):
+        model(ids[:, :1], cache=cache, use_cache=True)
+
+
+def smallest_limit(model, ids, **settings):
+    with pytest.raises(nearkv.MemoryLimitError, match="at least") as caught:
+        answer(model, ids, MemoryDevice(), dram_limit=1, **settings)
+    return int(str(caught.value).partition("at least ")[2].partition(" bytes")[0].replace(",", ""))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return nearkv.attach(make_model("llama"))
+
+
+@pytest.fixture(scope="module")
+def ids():
+    return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
+
+
+def test_generate_reads_only_what_it_selects(model, ids, drive):
+    _, cache = answer(model, ids, drive, budget=160)
+    blocks = drive.counters.drive_to_host // cache.tiered_layers[0].geometry.kv_block_bytes
+    assert blocks == cache.stats.misses > 0
+    assert drive.counters.blocks_scored > 0
+    assert cache.stats.bad_score_blocks == 0
+
+
+@pytest.mark.parametrize("policy", names())
+def test_tokens_do_not_depend_on_placement(model, ids, policy):
+    smallest = smallest_limit(model, ids, budget=160)
+    reference, _ = answer(model, ids, MemoryDevice(), budget=160)
+    for limit in (smallest, 2 * smallest):
+        out, cache = answer(model, ids, MemoryDevice(), budget=160, dram_limit=limit, policy=policy)
+        assert torch.equal(out, reference)
+        assert sum(cache.dram_bytes().values()) <= limit
+
+
+def test_a_damaged_score_block_is_left_out_and_counted(model, ids, drive):
+    cache = nearkv.TieredCache(model, drive, budget=160)
+    with torch.inference_mode():
+        model(ids, cache=cache, use_cache=True)
+        run = cache.tiered_layers[0].store.streams[0].runs[0]
+        drive.data[run.offset + 100] ^= 1
+        model(ids[:, :1], cache=cache, use_cache=True)
+    assert cache.stats.bad_score_blocks == 1
+
+
+def test_a_damaged_kv_block_is_never_attended(model, ids, drive):
+    cache = nearkv.TieredCache(model, drive, budget=160)
+    with torch.inference_mode():
+        model(ids, cache=cache, use_cache=True)
+        store = cache.tiered_layers[0].store
+        for offset in store._kv_offset[0, :7].tolist():
+            drive.data[offset] ^= 1
+        with pytest.raises(StorageError, match=r"KV block \d of layer 0, head 0, sequence 0 is damaged"):
+            decode(model, ids, cache, 20)
+
+
+def test_a_failed_write_surfaces(model, ids, drive):
+    drive.fail_writes = 1
+    cache = nearkv.TieredCache(model, drive, budget=160)
+    with torch.inference_mode(), pytest.raises(StorageError, match="full"):
+        model(ids, cache=cache, use_cache=True)
+
+
+def test_a_failed_read_leaves_the_pool_as_it_was(model, ids, drive):
+    cache = nearkv.TieredCache(model, drive, budget=160)
+    with torch.inference_mode():
+        model(ids, cache=cache, use_cache=True)
+        before = [layer.pool.resident.copy() for layer in cache.tiered_layers]
+        drive.fail_reads = 1
+        with pytest.raises(StorageError, match="read failed"):
+            model(ids[:, :1], cache=cache, use_cache=True)
+    after = cache.tiered_layers[0].pool.resident
+    assert (after == before[0]).all()
+
+
+def test_keys_that_are_not_finite_are_named(ids, drive):
+    model = nearkv.attach(make_model("llama"))
+    with torch.no_grad():
+        model.model.embed_tokens.weight[int(ids[1, 40])] = float("nan")
+    cache = nearkv.TieredCache(model, drive, budget=160)
+    with (
+        torch.inference_mode(),
+        pytest.raises(ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"),
+    ):
+        model(ids, cache=cache, use_cache=True)

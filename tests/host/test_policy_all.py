@@ -1,0 +1,167 @@
+"""Every policy behind the seam: shapes, padding, forgetting, and that values depend on nothing but what was shown."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearkv import policy
+from nearkv.policy import UsesPlacement, UsesRanking
+
+STREAMS, SELECTED = 3, 4
+
+
+def steps(seed, count=12, blocks=40):
+    """Selections [S, k] with -1 padding and falling priorities."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        chosen = np.stack([rng.permutation(blocks)[:SELECTED] for _ in range(STREAMS)]).astype(np.int32)
+        chosen[rng.random(chosen.shape) < 0.15] = -1
+        yield chosen, np.sort(rng.integers(1, 2**24, chosen.shape), axis=1)[:, ::-1].astype(np.uint32)
+
+
+def run(subject, sequence, layer=0):
+    for chosen, priority in sequence:
+        if isinstance(subject, UsesRanking):
+            subject.rank(layer, chosen, priority)
+        subject.observe(layer, chosen, priority)
+        if isinstance(subject, UsesPlacement):
+            subject.placed(layer, chosen)
+
+
+@pytest.mark.parametrize("name", policy.names())
+def test_values_have_the_shape_of_the_blocks_and_padding_is_lowest(name):
+    subject = policy.create(name)
+    run(subject, steps(1))
+    blocks = np.array([[0, 5, -1, 39, 700]] * STREAMS, np.int32)
+    values = subject.values(0, blocks)
+    assert values.shape == blocks.shape
+    assert values.dtype == np.int64
+    assert (values[:, 2] == -1).all()
+    assert (np.delete(values, 2, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("name", policy.names())
+def test_layers_and_streams_do_not_disturb_each_other(name):
+    both, alone = policy.create(name), policy.create(name)
+    blocks = np.tile(np.arange(40, dtype=np.int32), (STREAMS, 1))
+    for (first, second), priority in (((a, b), p) for (a, p), (b, _) in zip(steps(2), steps(3), strict=True)):
+        run(both, [(first, priority)], layer=0)
+        run(both, [(second, priority)], layer=7)
+        run(alone, [(first, priority)], layer=0)
+    np.testing.assert_array_equal(both.values(0, blocks), alone.values(0, blocks))
+
+
+@pytest.mark.parametrize("name", policy.names())
+def test_a_forgotten_stream_is_like_a_new_one_and_others_stay(name):
+    subject = policy.create(name)
+    run(subject, steps(4))
+    blocks = np.tile(np.arange(40, dtype=np.int32), (STREAMS, 1))
+    before = subject.values(0, blocks)
+    subject.forget(0, 1)
+    after = subject.values(0, blocks)
+    assert len(set(after[1])) == 1
+    np.testing.assert_array_equal(after[[0, 2]], before[[0, 2]])
+
+
+def test_an_unknown_policy_is_answered_with_the_names():
+    with pytest.raises(ValueError, match="no policy is called 'best'; there are: fifo, hit_rate, lfu, lookahead, lru"):
+        policy.create("best")
+
+
+def one(*blocks):
+    return np.array([blocks], np.int32)
+
+
+def test_lfu_counts_and_breaks_ties_by_recency():
+    subject = policy.create("lfu")
+    for chosen in (one(1, 2), one(1, 3), one(4, 3)):
+        subject.observe(0, chosen, np.ones((1, 2), np.uint32))
+    assert np.argsort(-subject.values(0, one(1, 2, 3, 4))[0]).tolist() == [2, 0, 3, 1]
+
+
+def test_fifo_evicts_what_came_in_first_however_often_it_is_used():
+    subject = policy.create("fifo")
+    for resident in (one(1, -1, -1), one(1, 2, -1), one(1, 2, 3)):
+        subject.observe(0, one(1), np.ones((1, 1), np.uint32))
+        subject.placed(0, resident)
+    subject.observe(0, one(1), np.ones((1, 1), np.uint32))
+    assert np.argsort(subject.values(0, one(4, 3, 2, 1))[0]).tolist() == [3, 2, 1, 0]
+
+
+def test_lookahead_evicts_the_lowest_current_attention_of_the_window():
+    subject = policy.Lookahead(window=2)
+    priority = np.array([[9, 5, 1]], np.uint32)
+    for chosen in (one(1, 2, 3), one(4, 5, 6), one(4, 7, 8)):
+        subject.rank(0, one(4, 6, 5), priority)
+        subject.observe(0, chosen, priority)
+    # Inside the window: 4 (9), 7 (5), 6 (5, ranked), 5 and 8 (1). Outside: 1, 2, 3.
+    values = subject.values(0, one(1, 4, 5, 6, 7, 8))[0]
+    assert values[1] > values[4] == values[3] > values[5] == values[2] > values[0]
+
+
+def test_lookahead_without_rankings_falls_back_to_recency():
+    subject = policy.Lookahead(window=8)
+    for block in (5, 3, 9):
+        subject.observe(0, one(block), np.array([[7]], np.uint32))
+    values = subject.values(0, one(5, 3, 9))[0]
+    assert values[0] < values[1] < values[2]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=200))
+def test_hit_rates_stay_within_16_bits_and_follow_their_recurrence(pattern):
+    subject = policy.HitRate(hysteresis=0)
+    rate = 0
+    for hit in pattern:
+        subject.observe(0, one(3 if hit else -1), np.ones((1, 1), np.uint32))
+        rate = rate - (rate >> 3) + (8191 if hit else 0)
+        assert 0 <= rate <= 65535
+    assert subject.values(0, one(3))[0, 0] == rate
+
+
+def test_the_hit_rate_table_takes_a_sixteenth_of_a_byte_per_token():
+    subject = policy.HitRate()
+    subject.observe(0, np.array([[1023]], np.int32), np.ones((1, 1), np.uint32))
+    assert subject.table_bytes / (1024 * 32) == 1 / 16
+
+
+def test_a_newcomer_must_exceed_a_resident_by_the_hysteresis():
+    subject = policy.HitRate(hysteresis=1000)
+    for _ in range(3):
+        subject.observe(0, one(1, 2), np.ones((1, 2), np.uint32))
+    subject.placed(0, one(2))
+    values = subject.values(0, one(1, 2))[0]
+    assert values[1] - values[0] == 1000
+    subject.placed(0, one(1))
+    values = subject.values(0, one(1, 2))[0]
+    assert values[0] - values[1] == 1000
+
+
+def test_a_cold_block_whose_rate_jumps_is_promoted_at_once():
+    subject = policy.HitRate()
+    for _ in range(4):
+        subject.observe(0, one(1), np.ones((1, 1), np.uint32))
+        subject.placed(0, one(1))
+    for _ in range(30):  # block 1 is no longer wanted
+        subject.observe(0, one(-1), np.ones((1, 1), np.uint32))
+    subject.observe(0, one(2), np.ones((1, 1), np.uint32))
+    values = subject.values(0, one(1, 2))[0]
+    assert values[1] > values[0]
+
+
+def test_the_newest_blocks_are_pinned_whatever_their_rate():
+    subject = policy.HitRate(pin_newest=2)
+    for _ in range(20):
+        subject.observe(0, one(3), np.ones((1, 1), np.uint32))
+    values = subject.values(0, one(3, 8, 9, 7))[0]
+    assert min(values[1], values[2]) > values[0] > values[3]
+
+
+REFUSED = [lambda: policy.Lookahead(0), lambda: policy.HitRate(-1), lambda: policy.HitRate(0, -1)]
+
+
+@pytest.mark.parametrize("make", REFUSED)
+def test_settings_out_of_range_are_refused(make):
+    with pytest.raises(ValueError, match=r"window|negative"):
+        make()

@@ -1,0 +1,72 @@
+"""Two stages: what is proposed, how it travels as runs, and how the share of candidates finds its level."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearkv import selectors
+from nearkv.selectors.base import exact_log_mass
+from nearkv.selectors.two_stage import CandidateShare, candidates, runs
+
+
+def test_the_best_blocks_by_the_summary_are_proposed_but_none_that_is_always_in():
+    share = np.array([[9, 1, 5, 4, 3, 2, 8, 7]], np.float32)
+    proposed = candidates(share, np.array([8]), 0.4, 1, 2)
+    assert np.flatnonzero(proposed[0]).tolist() == [2, 3]
+    everything = candidates(share, np.array([7]), 1.0, 1, 2)
+    assert np.flatnonzero(everything[0]).tolist() == [1, 2, 3, 4]
+
+
+@given(st.lists(st.booleans(), max_size=60))
+def test_runs_are_the_blocks_in_order(flags):
+    mask = np.array(flags, bool)
+    found = runs(mask)
+    assert [b for first, count in found for b in range(first, first + count)] == np.flatnonzero(mask).tolist()
+    for (first, count), (following, _) in pairwise(found):
+        assert following > first + count
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**31), spread=st.floats(0, 4))
+def test_bounds_in_one_byte_are_still_bounds_and_take_a_64th_of_the_kv(seed, spread):
+    rng = np.random.default_rng(seed)
+    keys = (rng.normal(size=(96 * 32, 64)) * spread + rng.normal(size=64)).astype(np.float32)
+    queries = rng.normal(size=(4, 64)).astype(np.float32)
+    summary = selectors.create("quest_int8", keys)
+    exact = exact_log_mass(queries, keys, 0.125)
+    assert (summary.estimate(queries, 0.125) >= exact - 1e-3 * (1 + np.abs(exact))).all()
+    assert summary.nbytes <= 0.02 * (2 * 2 * keys.size)
+
+
+def test_the_share_grows_at_once_where_mass_is_lost_and_settles_below_the_stated_loss():
+    """A stream that loses max(0, 0.5 - share) / 10 of its mass: 1 % at a share of 0.4."""
+    share = CandidateShare(loss=0.01, fraction=0.25)
+    losses, audits = [], 0
+    for _ in range(32 * 40):
+        lost = max(0.0, 0.5 - share.fraction) / 10
+        if share.audit_due():
+            audits += 1
+            share.audited(0.9, 0.9 * (1 - lost))
+        losses.append(lost)
+    assert audits == 40
+    assert np.mean(losses[320:]) < 0.01
+    assert 0.4 <= share.fraction < 0.6
+
+
+def test_the_share_stays_within_its_bounds():
+    share = CandidateShare(fraction=0.1)
+    for _ in range(40):
+        share.audited(1.0, 1.0)
+    assert share.fraction == share.smallest
+    for _ in range(40):
+        share.audited(1.0, 0.5)
+    assert share.fraction == 1.0
+
+
+@pytest.mark.parametrize("change", [{"loss": 0}, {"fraction": 1.5}, {"smallest": 0.5}, {"audit_every": 0}])
+def test_settings_out_of_range_are_refused(change):
+    with pytest.raises(ValueError, match="must lie"):
+        CandidateShare(**change)

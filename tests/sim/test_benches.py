@@ -1,0 +1,49 @@
+"""Every cocotb bench, as one test each; the long and the covered runs are slow."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from nearkv_sim.coverage import code_coverage
+from nearkv_sim.runner import Outcome, list_benches, run_bench
+
+SEED = int(os.environ.get("NEARKV_SIM_SEED", "1"))
+BENCHES = [bench.name for bench in list_benches()]
+
+LINE_GOAL, TOGGLE_GOAL = 0.95, 0.85
+
+
+def check(outcome: Outcome) -> None:
+    failures = "\n".join(f"  {name}: {message}" for name, message in outcome.failures.items())
+    assert outcome.passed, (
+        f"{len(outcome.failures)} of {outcome.tests} failed\n{failures}\nreproduce: {outcome.reproduce}"
+    )
+
+
+@pytest.mark.timeout(1800)  # the first test of a kind builds the simulation
+@pytest.mark.parametrize("name", BENCHES)
+def test_bench(name: str) -> None:
+    check(run_bench(name, seed=SEED))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_thousand_random_commands() -> None:
+    """24 times the random batches of the default run: 12 classes of traffic, more than 2,000 requests."""
+    check(run_bench("kernel", seed=SEED + 1, effort=24))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_code_coverage() -> None:
+    """Line and toggle coverage of the RTL over all benches."""
+    paths = []
+    for name in BENCHES:
+        outcome = run_bench(name, seed=SEED, cover=True)
+        check(outcome)
+        assert outcome.coverage is not None
+        paths.append(outcome.coverage)
+    line, toggle = code_coverage(paths)
+    assert line.share >= LINE_GOAL, {module: line.missed[module][:5] for module in line.missed}
+    assert toggle.share >= TOGGLE_GOAL, {module: len(missed) for module, missed in toggle.missed.items()}
