@@ -3,7 +3,7 @@
 C++ is what clang makes of the kernel's headers, RTL is what yosys elaborates; each test is one or more miters that the
 solver finds unsatisfiable. The RTL side keeps its pipeline: inputs are given in the cycle in which the module takes
 them, everything else in every cycle is free. Products of the dot product are shared between both sides by congruence
-once their operands are proved equal, and the packing of two products into one multiplier is proved by itself.
+once their operands are proved equal; that one multiplier holds two of them is proved by its operands and the ring laws.
 """
 
 from __future__ import annotations
