@@ -4,7 +4,6 @@ import ctypes
 import shutil
 
 import pytest
-
 from hls.csim import library
 
 

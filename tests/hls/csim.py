@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
 from hls.memory_image import STATUS, Image, Job, completion, pack, unpack
+
 from nearkv_drivers.device import ScoreResult
 
 ROOT = Path(__file__).parents[2]

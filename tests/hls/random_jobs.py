@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
 from hls.memory_image import Job
+
 from nearkv.contract import kernel as golden
 from nearkv.contract.encode import pack_blocks
 from nearkv_drivers.device import Mode, ScoreResult

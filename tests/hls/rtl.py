@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-
 from hls.memory_image import BEAT, STATUS, Job, completion, pack, unpack
+
 from nearkv_drivers.device import ScoreResult
 
 BASE = 0x4000_0000

@@ -6,10 +6,10 @@ import ctypes
 
 import numpy as np
 import pytest
+from hls.csim import library
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hls.csim import library
 from nearkv.contract.crc import crc32c
 from nearkv.contract.kernel import fold_total, log_of
 from nearkv_drivers.wire import EMPTY, LOG_MASS_MAX

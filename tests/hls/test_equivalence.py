@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import pytest
 from bitwuzla import Kind, Term
-
 from hls.proof.llvm_ir import compiler
 from hls.proof.stage import HEADS, Stage, octets, word
 

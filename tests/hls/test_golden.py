@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vectors import load_score, score_vectors
-
 from hls.csim import run
 from hls.memory_image import Job
+from vectors import load_score, score_vectors
+
 from nearkv_drivers.device import Mode
 
 

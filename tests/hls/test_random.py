@@ -6,7 +6,6 @@ import ctypes
 
 import numpy as np
 import pytest
-
 from hls.csim import run
 from hls.random_jobs import answer, assert_same, random_job
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
 from hls.csim import start
 from hls.memory_image import REGISTERS, STATUS, Image, completion, pack, unpack
 from hls.random_jobs import answer, assert_same, random_job
+
 from nearkv_drivers.device import Mode
 
 Fault = Callable[[Image, int], None]

@@ -15,7 +15,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from bitwuzla import Kind, Term
-
 from hls.proof.bits import Bits
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bitwuzla import Term
-
 from hls.proof.bits import Bits
 from hls.proof.btor import RTL, Circuit, Unrolling, netlist
 from hls.proof.llvm_ir import Function
