@@ -121,7 +121,7 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     report_file = home / "work" / "new" / "report.json"
     code, out, _ = nearkv(
         "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 40, "--budget", 160,
-        "--dram-limit", "240KiB", "--policy", "fifo", "--bits", 8, "--json", report_file,
+        "--dram-limit", "300KiB", "--policy", "fifo", "--bits", 8, "--json", report_file,
     )  # fmt: skip
     assert code == 0
     report = json.loads(report_file.read_text())
