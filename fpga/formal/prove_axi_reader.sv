@@ -63,6 +63,13 @@ module prove_axi_reader
       no_more_than_asked: assert (!issued || flushed || beats <= wanted);
       room: assert (flush || flushed || stored + due + (arvalid ? beats : 6'd0) <= 6'(FIFO_BEATS));
       idle_is_quiet: assert (!idle || (!arvalid && due == 0));
+      // How the reader's own counters relate to the above: lemmas without which no invariant is found.
+      flight: assert (6'(reader.in_flight) == due + (arvalid ? beats : 6'd0));
+      places: assert (reader.reserved == reader.in_flight + reader.fifo_count);
+      counted: assert (6'(reader.fifo_count) == stored);
+      left: assert (reader.transfer.beats == BEATS_BITS'(flushed ? 6'd0 : wanted - (issued ? beats : 6'd0)));
+      place: assert (reader.transfer.beats == 0
+                     || reader.transfer.address == (issued ? araddr + {52'd0, beats, 6'd0} : next_address));
     end
   end
 endmodule

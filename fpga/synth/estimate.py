@@ -51,6 +51,19 @@ WEIGHTS: tuple[tuple[str, str, float], ...] = (
 """What a cell of the mapped netlist takes: cells (pattern), resource, how much of it."""
 
 
+MAP_LUTS = (
+    "opt_expr -mux_undef -noclkinv",
+    "abc -luts 2:2,3,6:5",
+    "clean",
+    "xilinx_srl -fixed -minlen 3",
+    "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
+    "xilinx_dffopt",
+    "opt_lut_ins -tech xilinx",
+    "clean",
+)
+"""synth_xilinx's last steps with ABC in place of ABC9, which does not finish on this hierarchy."""
+
+
 def main() -> int:
     """Synthesise, print, write utilisation.json; returns 1 under ``--check`` where a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -87,7 +100,8 @@ def synthesise(out: Path) -> dict[str, int]:
             [
                 f"read_rtlil {elaborated}",
                 # Ports stay ports: the kernel is a block inside a platform's design.
-                f"synth_xilinx -family xcup -uram -noiopad -noclkbuf -top {TOP}",
+                f"synth_xilinx -family xcup -uram -noiopad -noclkbuf -top {TOP} -run begin:map_luts",
+                *MAP_LUTS,
                 f"tee -q -o {out}/statistics.json stat -json -tech xilinx",
                 f"write_rtlil {out}/mapped.il",
             ],

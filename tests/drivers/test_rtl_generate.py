@@ -42,6 +42,6 @@ def test_the_same_tokens_and_the_same_bytes(model, rtl_library, tmp_path, bits):
     assert simulated["hit_rate"] == emulated["hit_rate"]
     device = simulated["device"]
     assert device["simulated"]
-    assert 0.9 < device["beats_per_cycle"] <= 1
+    assert 0.4 < device["beats_per_cycle"] <= 1, "rows of 16 bytes take two passes, all others one"
     assert 0 < device["beats_per_cycle_end_to_end"] < device["beats_per_cycle"]
     assert device["kernel_starts"] > 0

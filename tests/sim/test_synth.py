@@ -48,8 +48,8 @@ def test_equal_modules_become_one_and_others_stay(synth):
 
 def test_cells_count_as_what_they_take(synth):
     cells = {
-        "LUT6": 10, "LUT2": 5, "SRL16E": 2, "RAM32M16": 3, "FDRE": 7, "FDSE": 1, "DSP48E2": 4,
-        "RAMB36E2": 2, "RAMB18E2": 3, "URAM288": 1, "CARRY8": 9, "MUXF7": 6,
+        "LUT6": 10, "LUT2": 5, "SRL16E": 2, "RAM32M16": 3, "FDRE": 7, "FDSE": 1, "DSP48E2": 4, "RAMB36E2": 2,
+        "RAMB18E2": 3, "URAM288": 1, "CARRY8": 9, "MUXF7": 6,
     }  # fmt: skip
     used = synth["estimate"].utilisation(cells)
     assert used == {"lut": 41, "ff": 8, "dsp": 4, "bram36": 3.5, "uram": 1}
