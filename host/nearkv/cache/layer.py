@@ -199,13 +199,14 @@ class TieredLayer(CacheLayerMixin):
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
-        stats.hits += int((plan.slot >= 0).sum())
+        stats.hits += int(np.count_nonzero(plan.slot >= 0))
         stats.misses += len(streams)
         if not len(streams):
             return
         blocks = plan.selected[streams, positions].astype(np.int64)
-        self.store.read(streams, blocks, buffer.addresses(streams, positions)).wait()
-        self.store.verify(streams, blocks, buffer.bytes[streams, positions])
+        addresses = buffer.addresses(streams, positions)
+        self.store.read(streams, blocks, addresses).wait()
+        self.store.verify(streams, blocks, addresses)
 
     # --- what transformers asks of a layer ---------------------------------------------------------------------
 

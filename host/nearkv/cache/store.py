@@ -104,10 +104,10 @@ class LayerStore:
         return self._device.read(self._kv_offset[streams, blocks], self.geometry.kv_block_bytes, addresses)
 
     def verify(
-        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
+        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
     ) -> None:
-        """Check KV blocks read into ``data`` (uint8 [n, kv block bytes]) against their CRC-32C. Raises StorageError."""
-        wrong = native.crc32c_rows(data) != self._crc[streams, blocks]
+        """Check KV ``blocks`` read to host ``addresses`` against their CRC-32C. Raises StorageError."""
+        wrong = native.crc32c_at(addresses, self.geometry.kv_block_bytes) != self._crc[streams, blocks]
         if wrong.any():
             at = int(np.argmax(wrong))
             raise StorageError(
@@ -123,10 +123,9 @@ class LayerStore:
         blocks = np.concatenate([np.arange(n) for n in self.sealed]) if len(streams) else streams
         if not len(streams):
             return
-        self.read(streams, blocks, target.addresses(streams, blocks)).wait()
-        for stream, count in enumerate(self.sealed.tolist()):
-            at = np.full(count, stream), np.arange(count)
-            self.verify(*at, target.bytes[stream, :count])
+        addresses = target.addresses(streams, blocks)
+        self.read(streams, blocks, addresses).wait()
+        self.verify(streams, blocks, addresses)
 
     def _encode(self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool) -> tuple[Segment, int]:
         """Encode the keys of ``blocks``; returns the new segment and the number of the one it is scored with."""
