@@ -167,10 +167,8 @@ class TieredLayer(CacheLayerMixin):
         runtime, g = self._runtime, self.geometry
         stats = runtime.stats
         grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
-        starts = np.repeat(np.array(self.tail.start) // BLOCK_TOKENS, g.kv_heads)
-        wanted = np.repeat(
-            [runtime.selected_blocks(self.tail.count(sequence)) for sequence in range(g.batch)], g.kv_heads
-        )
+        starts, newest = self.tail.streams
+        wanted = np.maximum((runtime.config.budget - newest) // BLOCK_TOKENS, 0)
         with stats.timed("score"):
             results = self._score(grouped, starts, wanted, scale)
             selected, priority = select(results, starts, wanted, runtime.config.sink_blocks)

@@ -49,9 +49,9 @@ class LayerPool:
         self._pinned = pinned_blocks
         self.memory = memory
         self._policy = policy
-        self._slot_bytes = np.uint64(memory.shape[2])
-        rows = np.arange(geometry.streams, dtype=np.uint64)[:, None]
-        self._first_slot = np.uint64(address_of(memory)) + rows * np.uint64(memory.shape[1]) * self._slot_bytes
+        self._first_slot = address_of(memory) + np.arange(geometry.streams)[:, None] * (
+            memory.shape[1] * memory.shape[2]
+        )
         self.share = memory.shape[1]
         self.resident = np.full((geometry.streams, self.share), -1, np.int32)
         """Block held by each slot; -1 where empty."""
@@ -66,7 +66,7 @@ class LayerPool:
 
     def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
-        return self._first_slot + slot.astype(np.uint64) * self._slot_bytes
+        return (self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
 
     def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
         """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.
