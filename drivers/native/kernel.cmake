@@ -4,6 +4,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/attend_portable.cpp
     kernel/bind_attend.cpp
     kernel/bind_codec.cpp
+    kernel/bind_pool.cpp
     kernel/bind_score.cpp
     kernel/codec_portable.cpp
     kernel/crc32c.cpp
@@ -11,6 +12,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/encode_query.cpp
     kernel/encode_segment.cpp
     kernel/module.cpp
+    kernel/pool.cpp
     kernel/reduce.cpp
     kernel/score.cpp
     kernel/score_portable.cpp

@@ -62,7 +62,7 @@ class InPlaceAttention:
 
     def tail_mass(self, grouped: torch.Tensor, scale: float) -> npt.NDArray[np.int32]:
         """See :class:`DecodeAttention`."""
-        return attention.tail_mass(stream_queries(grouped), self._tails, self._tail_tokens(), self._dtype, scale)
+        return attention.tail_mass(stream_queries(grouped), self._tails, self._tail.streams.tokens, self._dtype, scale)
 
     def attend(
         self, grouped: torch.Tensor, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float
@@ -72,12 +72,9 @@ class InPlaceAttention:
             blocks = np.where(plan.slot >= 0, pool.addresses(plan.slot), buffer.grid(plan.selected.shape[1]))
             blocks[plan.selected < 0] = 0
             output = attention.attend(
-                stream_queries(grouped), blocks, self._tails, self._tail_tokens(), self._dtype, scale
+                stream_queries(grouped), blocks, self._tails, self._tail.streams.tokens, self._dtype, scale
             )
             return torch.from_numpy(output).view(grouped.shape).to(grouped.dtype)
-
-    def _tail_tokens(self) -> npt.NDArray[np.int64]:
-        return np.repeat(np.array(self._tail.counts), self._geometry.kv_heads)
 
 
 class GatheredAttention:

@@ -32,6 +32,7 @@ class BlockBuffer:
         self._copied: torch.cuda.Event | None = None
         self.blocks = 0
         self.bytes: npt.NDArray[np.uint8] = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
+        self._grid = block_grid(self.bytes)
 
     @property
     def nbytes(self) -> int:
@@ -56,6 +57,7 @@ class BlockBuffer:
         self.blocks = blocks
         shape = (self.geometry.streams, blocks, self.geometry.kv_block_bytes)
         self.bytes = aligned_bytes(int(np.prod(shape)), pinned=self._pinned).reshape(shape)
+        self._grid = block_grid(self.bytes)
 
     def tokens(self) -> torch.Tensor:
         """View [batch, kv_heads, blocks, 32, 2, head_dim] of the blocks' tokens (K at index 0, V at 1)."""
@@ -82,11 +84,11 @@ class BlockBuffer:
 
     def addresses(self, streams: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host address of each (stream, position) block."""
-        return block_addresses(self.bytes, streams * self.blocks + positions)
+        return self._grid[streams, positions]
 
     def grid(self, count: int) -> npt.NDArray[np.uint64]:
         """Host addresses of the first ``count`` blocks of every stream: uint64 [S, count]."""
-        return block_grid(self.bytes)[:, :count]
+        return self._grid[:, :count]
 
 
 def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tensor:

@@ -168,10 +168,8 @@ class TieredLayer(CacheLayerMixin):
         runtime, g = self._runtime, self.geometry
         stats = runtime.stats
         grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
-        starts = np.repeat(np.array(self.tail.start) // BLOCK_TOKENS, g.kv_heads)
-        wanted = np.repeat(
-            [runtime.selected_blocks(self.tail.count(sequence)) for sequence in range(g.batch)], g.kv_heads
-        )
+        starts, newest = self.tail.streams
+        wanted = np.maximum((runtime.config.budget - newest) // BLOCK_TOKENS, 0)
         with stats.timed("score"):
             results = self._score(grouped, starts, wanted, scale)
             selected, priority = select(results, starts, wanted, runtime.config.sink_blocks, g.kv_heads)
@@ -201,13 +199,14 @@ class TieredLayer(CacheLayerMixin):
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
-        stats.hits += int((plan.slot >= 0).sum())
+        stats.hits += int(np.count_nonzero(plan.slot >= 0))
         stats.misses += len(streams)
         if not len(streams):
             return
         blocks = plan.selected[streams, positions].astype(np.int64)
-        self.store.read(streams, blocks, buffer.addresses(streams, positions)).wait()
-        self.store.verify(streams, blocks, buffer.bytes[streams, positions])
+        addresses = buffer.addresses(streams, positions)
+        self.store.read(streams, blocks, addresses).wait()
+        self.store.verify(streams, blocks, addresses)
 
     # --- what transformers asks of a layer ---------------------------------------------------------------------
 

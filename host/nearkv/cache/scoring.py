@@ -5,21 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearkv.cache.store import LayerStore, StreamIndex
+from nearkv.cache.store import LayerStore
 from nearkv_drivers import native
-from nearkv_drivers.device import Device, Mode, Run, ScoreRequest, ScoreResult
-
-
-def runs_of(index: StreamIndex, blocks: int) -> list[tuple[int, int, int]]:
-    """(drive offset, blocks, segment) of the runs that hold the first ``blocks`` score blocks of a stream."""
-    runs = []
-    for run in index.runs:
-        count = min(run.blocks, blocks)
-        if count <= 0:
-            break
-        runs.append((run.offset, count, run.segment))
-        blocks -= count
-    return runs
+from nearkv_drivers.device import Device, Mode, ScoreRequest, ScoreResult
+from nearkv_drivers.runs import RunTable
 
 
 def score_layer(
@@ -46,10 +35,8 @@ def score_layer(
     q, c, r, b = native.encode_queries(queries[asked], centres, scales, scale)
     requests = []
     for at, stream in enumerate(asked.tolist()):
-        runs = [
-            Run(offset, count, c[at, segment], r[at, segment], b[at, segment])
-            for offset, count, segment in runs_of(store.streams[stream], int(candidates[stream]))
-        ]
+        places, segments = store.streams[stream].first_runs(int(candidates[stream]))
+        runs = RunTable(places, c[at, segments], r[at, segments], b[at, segments])
         requests.append(
             ScoreRequest(
                 runs, q[at], store.geometry.bits, Mode.TOPK, int(most[stream]), initial_total=tail_mass[stream]

@@ -24,9 +24,7 @@ from nearkv_drivers.wire import (
 IntArray = npt.NDArray[np.int64]
 
 
-def score(
-    query: Query, segments: Segment | Sequence[Segment], initial_total: npt.ArrayLike | None = None
-) -> Scores:
+def score(query: Query, segments: Segment | Sequence[Segment], initial_total: npt.ArrayLike | None = None) -> Scores:
     """Log-mass of every block of ``segments`` for every head of ``query``, and the totals (mode MASS).
 
     ``initial_total`` (int32 [G]) is T0, the mass known in other tiers; by default nothing.
