@@ -107,7 +107,6 @@ extern "C" void nearkv_kernel(uint32_t requests, const nearkv::MemoryWord* comma
 #pragma HLS INTERFACE m_axi bundle = keys port = keys offset = slave max_read_burst_length = \
     64 num_read_outstanding = 32
   using namespace nearkv;
-  if (requests == 0) return;
   Status status = kOk;
   uint32_t completed = 0;
   for (uint32_t i = 0; i < requests && status == kOk; ++i) {

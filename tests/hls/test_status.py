@@ -83,3 +83,10 @@ def test_completion_record_is_whole(kernel: ctypes.CDLL) -> None:
     record = completion(image)
     assert record["version"] == REGISTERS["interface_version"]
     assert not image.results[16:64].any()
+
+
+def test_no_requests(kernel: ctypes.CDLL) -> None:
+    image = pack([])
+    record = start(kernel, image)
+    assert (record["status"], record["failed"], record["completed"]) == (STATUS["OK"], 0, 0)
+    assert image.results.size == 64
