@@ -9,11 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 pytest.importorskip("cocotb", reason="nearkv sim needs cocotb (nearkv[sim])")
+from nearkv.errors import UnsupportedError
 from nearkv_sim import runner as sim_runner
 from nearkv_sim import throughput
 from nearkv_sim.cli import app
-
-from nearkv.errors import UnsupportedError
 
 
 def invoke(*words: str):
