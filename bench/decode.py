@@ -122,11 +122,15 @@ def main() -> None:
     Console().print(table)
     growth = rows[-1]["nearkv_ms"] - rows[0]["nearkv_ms"]
     explained = rows[-1]["scored_ms"] - rows[0]["scored_ms"]
-    print(f"growth of a nearkv step from {rows[0]['context']} to {rows[-1]['context']} tokens: {growth:.1f} ms; "
-          f"of the scoring inside it: {explained:.1f} ms")
+    print(
+        f"growth of a nearkv step from {rows[0]['context']} to {rows[-1]['context']} tokens: {growth:.1f} ms; "
+        f"of the scoring inside it: {explained:.1f} ms"
+    )
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"rows": rows, "growth_ms": growth, "scoring_growth_ms": explained}, indent=2))
+        options.json.write_text(
+            json.dumps({"rows": rows, "growth_ms": growth, "scoring_growth_ms": explained}, indent=2)
+        )
 
 
 if __name__ == "__main__":

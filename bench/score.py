@@ -43,6 +43,8 @@ CASES = [(bits, head_dim, group) for bits in (8, 4) for head_dim in (64, 128, 25
 NEIGHBOURS = 64
 SAMPLE_TOKENS = 8192
 """Different keys; the buffers repeat them."""
+WIDTH = 100
+"""Columns that the table needs."""
 READ_BYTES = 1 << 18
 """Bytes that a plain read takes at a time."""
 
@@ -220,7 +222,8 @@ def main() -> None:
                 if case_dim == head_dim
             ]
     results.sort(key=lambda each: (-each["bits"], each["head_dim"], each["group"]))
-    show(results, Console())
+    console = Console()
+    show(results, Console(width=max(console.width, WIDTH)))
     report = {
         "read_bandwidth": median(each["read_gb_per_s"] for each in results if each["bits"] == 8),
         "threads": cpus,

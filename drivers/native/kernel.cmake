@@ -1,6 +1,10 @@
 # _kernel: the score kernel and the codec on score blocks in memory.
 set(NEARKV_KERNEL_SOURCES
+    kernel/attend.cpp
+    kernel/attend_portable.cpp
+    kernel/bind_attend.cpp
     kernel/bind_codec.cpp
+    kernel/bind_pool.cpp
     kernel/bind_score.cpp
     kernel/codec_portable.cpp
     kernel/crc32c.cpp
@@ -8,6 +12,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/encode_query.cpp
     kernel/encode_segment.cpp
     kernel/module.cpp
+    kernel/pool.cpp
     kernel/reduce.cpp
     kernel/score.cpp
     kernel/score_portable.cpp
@@ -16,6 +21,8 @@ set(NEARKV_KERNEL_SOURCES
 # One file per instruction set, compiled for it and chosen at run time; everything else is baseline code.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND NEARKV_KERNEL_SOURCES
+       kernel/attend_avx2.cpp
+       kernel/attend_avx512.cpp
        kernel/codec_avx2.cpp
        kernel/codec_avx512.cpp
        kernel/score_avx2.cpp
@@ -28,6 +35,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
                               PROPERTIES COMPILE_OPTIONS "${NEARKV_AVX2_FLAGS}")
   set_source_files_properties(kernel/codec_avx512.cpp kernel/score_avx512.cpp
                               PROPERTIES COMPILE_OPTIONS "${NEARKV_AVX512_FLAGS}")
+  # Attention has no bit-exact contract: its products may fuse.
+  set_source_files_properties(kernel/attend_avx2.cpp PROPERTIES COMPILE_OPTIONS
+                              "${NEARKV_AVX2_FLAGS};-mfma;-mf16c;-ffp-contract=fast")
+  set_source_files_properties(kernel/attend_avx512.cpp PROPERTIES COMPILE_OPTIONS
+                              "${NEARKV_AVX512_FLAGS};-mfma;-ffp-contract=fast")
 endif()
 
 nanobind_add_module(_kernel NB_STATIC NOMINSIZE ${NEARKV_KERNEL_SOURCES})

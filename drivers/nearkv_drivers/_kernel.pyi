@@ -1,12 +1,24 @@
 """The native kernel and codec; ``nearkv_drivers.native`` documents and wraps it."""
 
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
 _Run = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]
 _Request = tuple[npt.NDArray[np.int8], int, int, npt.NDArray[np.int32] | None, Sequence[_Run]]
+_Command = tuple[
+    npt.NDArray[np.int8],
+    int,
+    int,
+    npt.NDArray[np.int32] | None,
+    npt.NDArray[np.uint64],
+    npt.NDArray[np.uint32],
+    npt.NDArray[np.uint16],
+    npt.NDArray[np.uint8],
+    npt.NDArray[np.int32],
+]
 _Result = tuple[
     npt.NDArray[np.int32],
     npt.NDArray[np.uint32],
@@ -16,6 +28,9 @@ _Result = tuple[
 ]
 
 class Start:
+    @overload
+    def __init__(self, memory: npt.NDArray[np.uint8], commands: Sequence[_Command]) -> None: ...
+    @overload
     def __init__(self, requests: Sequence[_Request], isa: str = "") -> None: ...
     def done(self) -> bool: ...
     def wait(self) -> list[_Result]: ...
@@ -49,3 +64,32 @@ def encode_queries(
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]: ...
 def crc32c(data: npt.NDArray[np.uint8], seed: int = 0, isa: str = "") -> int: ...
 def crc32c_rows(rows: npt.NDArray[np.uint8], isa: str = "") -> npt.NDArray[np.uint32]: ...
+def crc32c_at(addresses: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.uint32]: ...
+def admit(
+    resident: npt.NDArray[np.int32],
+    where: npt.NDArray[np.int64],
+    selected: npt.NDArray[np.int32],
+    slot: npt.NDArray[np.int64],
+    values: npt.NDArray[np.int64],
+    pinned: int,
+    fetched: npt.NDArray[np.uint8],
+    memory: npt.NDArray[np.uint8],
+) -> int: ...
+def attend(
+    queries: npt.NDArray[np.float32],
+    blocks: npt.NDArray[np.uint64],
+    tails: npt.NDArray[np.uint64],
+    tail_tokens: npt.NDArray[np.int64],
+    dtype: str,
+    scale: float,
+    isa: str = "",
+) -> npt.NDArray[np.float32]: ...
+def tail_mass(
+    queries: npt.NDArray[np.float32],
+    tails: npt.NDArray[np.uint64],
+    tail_tokens: npt.NDArray[np.int64],
+    dtype: str,
+    scale: float,
+    isa: str = "",
+) -> npt.NDArray[np.int32]: ...
+def copy_blocks(sources: npt.NDArray[np.uint64], destinations: npt.NDArray[np.uint64], length: int) -> None: ...

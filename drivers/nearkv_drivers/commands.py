@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nearkv_drivers.device import Capabilities, DeviceError, Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.frames import page_mask
 from nearkv_drivers.kernel import Command
+from nearkv_drivers.runs import Places, RunTable, run_table
 from nearkv_drivers.wire import EMPTY, block_bytes
+
+LAYOUTS = 1 << 14
+"""Layouts remembered. A stream's runs are the same from step to step until it seals a block; a model of a hundred
+layers with eight streams each fills a twentieth of it."""
 
 
 class Piece(NamedTuple):
@@ -24,8 +32,48 @@ class Piece(NamedTuple):
     position: int
 
 
-def check_request(request: ScoreRequest, capabilities: Capabilities) -> None:
-    """Raise DeviceError where ``request`` is not one that a device of these capabilities can run."""
+@dataclass(frozen=True)
+class Layout:
+    """Where the blocks of a request lie. ``blocks`` uint32 [pieces]; ``rows`` [pieces] the run of each piece, None
+    where every run is one piece. ``total`` blocks, the last of which ends at drive address ``end``."""
+
+    pieces: tuple[Piece, ...]
+    blocks: npt.NDArray[np.uint32]
+    rows: npt.NDArray[np.intp] | None
+    total: int
+    end: int
+
+
+def layout_of(pieces: Sequence[Piece], runs: int, end: int) -> Layout:
+    """The layout of ``pieces``, in order, of a request with ``runs`` runs."""
+    rows = [piece.run for piece in pieces]
+    blocks = np.array([piece.blocks for piece in pieces], np.uint32)
+    blocks.flags.writeable = False
+    whole = rows == list(range(runs))
+    return Layout(tuple(pieces), blocks, None if whole else np.array(rows, np.intp), int(blocks.sum()), end)
+
+
+@lru_cache(LAYOUTS)
+def cut(places: Places, size: int, slab_bytes: int) -> Layout:
+    """The pieces of runs at ``places``, of blocks of ``size`` bytes; raises DeviceError for negative places."""
+    pieces = []
+    position = end = 0
+    for index, (offset, left) in enumerate(places):
+        if offset < 0 or left < 0:
+            raise DeviceError(f"a run of {left} blocks at drive address {offset} was never written: it is negative")
+        end = max(end, offset + left * size)
+        while left:
+            slab, at = divmod(offset, slab_bytes)
+            blocks = min(left, -((at - slab_bytes) // size))
+            pieces.append(Piece(slab, at, blocks, page_mask(at, at + blocks * size), index, position))
+            left -= blocks
+            offset += blocks * size
+            position += blocks
+    return layout_of(pieces, len(places), end)
+
+
+def check_query(request: ScoreRequest, capabilities: Capabilities) -> None:
+    """Raise DeviceError where a device of these capabilities cannot run ``request``, whatever its runs."""
     group, width = request.q.shape if request.q.ndim == 2 else (0, 0)
     if request.q.dtype != np.int8 or width not in capabilities.row_widths or not 1 <= group <= capabilities.max_group:
         raise DeviceError(
@@ -36,62 +84,55 @@ def check_request(request: ScoreRequest, capabilities: Capabilities) -> None:
         raise DeviceError(f"{capabilities.name} scores {capabilities.bits} bits per value, not {request.bits}")
     if request.mode is Mode.TOPK and not 1 <= request.k <= capabilities.max_top_k:
         raise DeviceError(f"k must lie in 1..{capabilities.max_top_k}, not {request.k}")
-    blocks = sum(run.blocks for run in request.runs)
+
+
+class Planned(NamedTuple):
+    """A request that the device can run: its runs as arrays, and where their blocks lie."""
+
+    request: ScoreRequest
+    runs: RunTable
+    layout: Layout
+
+    def part(self, slabs: Collection[int]) -> Planned:
+        """Only the pieces that lie in ``slabs``; their positions stay those in the whole request."""
+        layout = self.layout
+        pieces = [piece for piece in layout.pieces if piece.slab in slabs]
+        return self._replace(layout=layout_of(pieces, len(self.runs), layout.end))
+
+    def command(self, addresses: Sequence[int], mode: Mode | None = None) -> Command:
+        """The command that scores the pieces at these device ``addresses``; ``mode`` overrides the request's."""
+        request, runs, layout = self
+        c, r, b = runs.c, runs.r, runs.b
+        if layout.rows is not None:
+            c, r, b = c[layout.rows], r[layout.rows], b[layout.rows]
+        start = request.initial_total
+        return Command(
+            np.array(addresses, np.uint64),
+            layout.blocks,
+            c,
+            r,
+            b,
+            request.q,
+            np.full(len(request.q), EMPTY, np.int32) if start is None else start,
+            request.bits,
+            request.mode if mode is None else mode,
+            request.k,
+        )
+
+
+def plan(request: ScoreRequest, capabilities: Capabilities, slab_bytes: int, drive_bytes: int) -> Planned:
+    """``request`` checked and laid out; raises DeviceError for what a device of these capabilities cannot run, and
+    for runs that leave the drive's ``drive_bytes``."""
+    check_query(request, capabilities)
+    group, width = request.q.shape
+    runs = run_table(request.runs, group)
+    blocks = sum(count for _, count in runs.places)
     if blocks > capabilities.max_blocks:
         raise DeviceError(f"a request of {blocks} blocks is too long (at most {capabilities.max_blocks}): split it")
-    if any(not len(run.c) == len(run.r) == len(run.b) == group for run in request.runs):
-        raise DeviceError(f"c, r and b of every run must be [{group}], one value per query head")
-
-
-def cut(request: ScoreRequest, slab_bytes: int, drive_bytes: int) -> list[Piece]:
-    """The pieces of ``request``, in order; raises DeviceError for runs that leave the drive's ``drive_bytes``."""
-    size = block_bytes(request.q.shape[1], request.bits)
-    pieces = []
-    position = 0
-    for index, run in enumerate(request.runs):
-        offset, left = run.offset, run.blocks
-        if offset < 0 or left < 0 or offset + left * size > drive_bytes:
-            raise DeviceError(
-                f"a run of {left} blocks at drive address {offset} was never written: the drive ends at {drive_bytes}"
-            )
-        while left:
-            slab, at = divmod(offset, slab_bytes)
-            blocks = min(left, -((at - slab_bytes) // size))
-            pieces.append(Piece(slab, at, blocks, page_mask(at, at + blocks * size), index, position))
-            left -= blocks
-            offset += blocks * size
-            position += blocks
-    return pieces
-
-
-def command_of(
-    request: ScoreRequest, pieces: Sequence[Piece], addresses: Sequence[int], mode: Mode | None = None
-) -> Command:
-    """The command that scores ``pieces`` of ``request`` at these device ``addresses``; ``mode`` overrides its own."""
-    group = request.q.shape[0]
-    runs = request.runs
-    if runs:
-        c = np.concatenate([run.c for run in runs]).reshape(len(runs), group)
-        r = np.concatenate([run.r for run in runs]).reshape(len(runs), group)
-        b = np.concatenate([run.b for run in runs]).reshape(len(runs), group)
-    else:
-        c, r, b = (np.empty((0, group), kind) for kind in (np.uint16, np.uint8, np.int32))
-    rows = [piece.run for piece in pieces]
-    if rows != list(range(len(runs))):
-        c, r, b = c[rows], r[rows], b[rows]
-    start = request.initial_total
-    return Command(
-        np.array(addresses, np.uint64),
-        np.array([piece.blocks for piece in pieces], np.uint32),
-        c,
-        r,
-        b,
-        request.q,
-        np.full(group, EMPTY, np.int32) if start is None else start,
-        request.bits,
-        request.mode if mode is None else mode,
-        request.k,
-    )
+    layout = cut(runs.places, block_bytes(width, request.bits), slab_bytes)
+    if layout.end > drive_bytes:
+        raise DeviceError(f"a run up to drive address {layout.end} was never written: the drive ends at {drive_bytes}")
+    return Planned(request, runs, layout)
 
 
 def result_bytes(result: ScoreResult) -> int:

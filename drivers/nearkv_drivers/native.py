@@ -243,6 +243,14 @@ def crc32c_rows(rows: npt.NDArray[np.uint8], *, isa: str = "") -> npt.NDArray[np
     return _kernel.crc32c_rows(rows, isa)
 
 
+def crc32c_at(addresses: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.uint32]:
+    """CRC-32C of the ``length`` bytes at each of ``addresses`` (uint64 [n], host memory): uint32 [n].
+
+    The memory must be readable: an address that is not ends the process. Raises ContractError for address 0.
+    """
+    return _kernel.crc32c_at(addresses, length)
+
+
 def _rows(keys: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     rows = np.asarray(keys, np.float32)
     if rows.ndim != 3:

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers import native
+from nearkv_drivers import _kernel, native
 from nearkv_drivers.device import Mode, ScoreResult
 from nearkv_drivers.kernel import Command
-from nearkv_drivers.wire import Scores, block_bytes
+from nearkv_drivers.wire import Scores
 
 
 class NativeStart:
     """A start of the native kernel."""
 
-    def __init__(self, start: native.KernelStart) -> None:
+    def __init__(self, start: _kernel.Start) -> None:
         self._start = start
         self._lock = threading.Lock()
         self._results: list[ScoreResult] | None = None
@@ -27,8 +27,8 @@ class NativeStart:
         with self._lock:
             if self._results is None:
                 self._results = [
-                    ScoreResult(one.total, one.bad, one.positions, one.priorities, one.log_mass)
-                    for one in self._start.wait()
+                    ScoreResult(total, bad, positions, priorities, log_mass)
+                    for total, bad, log_mass, positions, priorities in self._start.wait()
                 ]
             return self._results
 
@@ -45,24 +45,28 @@ class NativeKernel:
 
     def start(self, commands: Sequence[Command]) -> NativeStart:
         """Begin ``commands`` on the native pool and return at once."""
-        return NativeStart(native.start([self._request(command) for command in commands]))
+        return NativeStart(
+            _kernel.Start(
+                self._memory,
+                [
+                    (
+                        each.q,
+                        each.bits,
+                        each.k if each.mode is Mode.TOPK else 0,
+                        each.initial_total,
+                        each.addresses,
+                        each.blocks,
+                        each.c,
+                        each.r,
+                        each.b,
+                    )
+                    for each in commands
+                ],
+            )
+        )
 
     def close(self) -> None:
         """Nothing to release: the native pool belongs to the process."""
-
-    def _request(self, command: Command) -> native.KernelRequest:
-        size = block_bytes(command.q.shape[1], command.bits)
-        runs = [
-            native.KernelRun(
-                self._memory[address : address + blocks * size].reshape(blocks, size),
-                command.c[i],
-                command.r[i],
-                command.b[i],
-            )
-            for i, (address, blocks) in enumerate(zip(command.addresses.tolist(), command.blocks.tolist(), strict=True))
-        ]
-        k = command.k if command.mode is Mode.TOPK else 0
-        return native.KernelRequest(runs, command.q, command.bits, k, command.initial_total)
 
 
 def reduce_native(

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.commands import Piece, check_request, command_of, cut
+from nearkv_drivers.commands import Planned, plan
 from nearkv_drivers.counters import Counters
 from nearkv_drivers.device import (
     Capabilities,
@@ -120,36 +120,32 @@ class StagedDevice:
 
     def submit(self, requests: Sequence[ScoreRequest]) -> ScoreHandle:
         """See Device.submit: at once where all score blocks are resident, else from the staging thread."""
-        pieces = []
-        for request in requests:
-            check_request(request, self._capabilities)
-            pieces.append(cut(request, self._memory.table.slab_bytes, self._drive.length))
+        slab_bytes, length = self._memory.table.slab_bytes, self._drive.length
+        planned = [plan(request, self._capabilities, slab_bytes, length) for request in requests]
         with self._memory.lock:
             if self._closed:
                 raise DeviceError(f"{self._url} is closed: open the device again")
             self._memory.table.turn += 1
-            started = self._start_resident(requests, pieces)
+            started = self._start_resident(planned)
         if started is not None:
             return started
-        return _StagedStart(self._stager.submit(self._windowed, requests, pieces))
+        return _StagedStart(self._stager.submit(self._windowed, planned))
 
-    def _start_resident(
-        self, requests: Sequence[ScoreRequest], pieces: Sequence[Sequence[Piece]]
-    ) -> _ResidentStart | None:
+    def _start_resident(self, planned: Sequence[Planned]) -> _ResidentStart | None:
         """Start on what is resident, or None where something is not."""
         memory = self._memory
         commands = []
         slabs = set()
-        for request, parts in zip(requests, pieces, strict=True):
+        for one in planned:
             addresses = []
-            for piece in parts:
+            for piece in one.layout.pieces:
                 frame = memory.resident(piece.slab, piece.pages)
                 if frame is None:
                     return None
                 slabs.add(piece.slab)
                 addresses.append(memory.base + frame.start + piece.at)
-            commands.append(command_of(request, parts, addresses))
-        handle = start_kernel(self._kernel, commands, self._counters)
+            commands.append(one.command(addresses))
+        handle = start_kernel(self._kernel, planned, commands, self._counters)
         memory.pin(handle, frozenset(slabs))
         return _ResidentStart(handle, self._counters)
 

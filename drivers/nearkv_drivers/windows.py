@@ -12,21 +12,20 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.commands import Piece, command_of, result_bytes
+from nearkv_drivers.commands import Piece, Planned, result_bytes
 from nearkv_drivers.counters import Counters
-from nearkv_drivers.device import Mode, ScoreRequest, ScoreResult
+from nearkv_drivers.device import Mode, ScoreResult
 from nearkv_drivers.kernel import Command, Kernel, KernelHandle, Reduction
 from nearkv_drivers.staging import DeviceMemory, Staging
 from nearkv_drivers.wire import EMPTY, block_bytes
 
-Pieces = Sequence[Sequence[Piece]]
-"""The pieces of every request."""
 
-
-def start_kernel(kernel: Kernel, commands: Sequence[Command], counters: Counters) -> KernelHandle:
-    """Start ``kernel`` once and count what crosses to it."""
+def start_kernel(
+    kernel: Kernel, planned: Sequence[Planned], commands: Sequence[Command], counters: Counters
+) -> KernelHandle:
+    """Start ``kernel`` once on the ``commands`` of what is ``planned``, and count what crosses to it."""
     handle = kernel.start(commands)
-    blocks = [int(command.blocks.sum()) for command in commands]
+    blocks = [one.layout.total for one in planned]
     scored = sum(n * block_bytes(c.q.shape[1], c.bits) for n, c in zip(blocks, commands, strict=True))
     counters.add(
         commands=1,
@@ -50,10 +49,9 @@ def collect(handle: KernelHandle, counters: Counters) -> list[ScoreResult]:
 class _Gathered:
     """The log-masses of one request, filled in by windows."""
 
-    def __init__(self, request: ScoreRequest, pieces: Sequence[Piece]) -> None:
-        self._request = request
-        blocks = sum(piece.blocks for piece in pieces)
-        self._log_mass = np.full((request.q.shape[0], blocks), EMPTY, np.int32)
+    def __init__(self, planned: Planned) -> None:
+        self._request = planned.request
+        self._log_mass = np.full((len(planned.request.q), planned.layout.total), EMPTY, np.int32)
         self._bad: list[npt.NDArray[np.uint32]] = []
 
     def put(self, pieces: Sequence[Piece], result: ScoreResult) -> None:
@@ -86,39 +84,34 @@ class WindowedRun:
         self._reduction = reduction
         self._counters = counters
         self._staging: Staging | None = None
-        self._running: tuple[list[list[Piece]], KernelHandle] | None = None
+        self._running: tuple[Sequence[Planned], KernelHandle] | None = None
 
-    def __call__(self, requests: Sequence[ScoreRequest], pieces: Pieces) -> list[ScoreResult]:
+    def __call__(self, planned: Sequence[Planned]) -> list[ScoreResult]:
         """One result per request. Whatever happens, nothing is in flight when this returns."""
         needs: dict[int, int] = {}
-        for piece in (piece for request in pieces for piece in request):
+        for piece in (piece for one in planned for piece in one.layout.pieces):
             needs[piece.slab] = needs.get(piece.slab, 0) | piece.pages
         try:
             if len(needs) <= self._memory.table.count:
-                return self._run_at_once(requests, pieces, needs)
-            return self._run_in_windows(requests, pieces, needs)
+                return self._run_at_once(planned, needs)
+            return self._run_in_windows(planned, needs)
         finally:
             self._quiesce()
 
-    def _run_at_once(
-        self, requests: Sequence[ScoreRequest], pieces: Pieces, needs: Mapping[int, int]
-    ) -> list[ScoreResult]:
+    def _run_at_once(self, planned: Sequence[Planned], needs: Mapping[int, int]) -> list[ScoreResult]:
         self._stage(needs, needs.keys())
         self._finish_staging()
-        whole = [list(request) for request in pieces]
-        self._running = whole, self._start(requests, whole, None)
+        self._running = planned, self._start(planned, None)
         return collect(self._running[1], self._counters)
 
-    def _run_in_windows(
-        self, requests: Sequence[ScoreRequest], pieces: Pieces, needs: Mapping[int, int]
-    ) -> list[ScoreResult]:
-        gathered = [_Gathered(*pair) for pair in zip(requests, pieces, strict=True)]
+    def _run_in_windows(self, planned: Sequence[Planned], needs: Mapping[int, int]) -> list[ScoreResult]:
+        gathered = [_Gathered(one) for one in planned]
         windows = self._windows(needs)
         self._stage({slab: needs[slab] for slab in windows[0]}, windows[0])
         for window, following in zip(windows, [*windows[1:], None], strict=True):
             self._finish_staging()
-            parts = [[piece for piece in request if piece.slab in window] for request in pieces]
-            handle = self._start(requests, parts, Mode.MASS)
+            parts = [one.part(window) for one in planned]
+            handle = self._start(parts, Mode.MASS)
             self._gather(gathered)  # the window before this one gives its frames up
             self._running = parts, handle
             if following is not None:
@@ -142,20 +135,20 @@ class WindowedRun:
         if staging is not None:
             self._memory.finish(staging)
 
-    def _start(self, requests: Sequence[ScoreRequest], parts: Pieces, mode: Mode | None) -> KernelHandle:
+    def _start(self, planned: Sequence[Planned], mode: Mode | None) -> KernelHandle:
+        address = self._memory.device_address
         with self._memory.lock:
             commands = [
-                command_of(request, part, [self._memory.device_address(p.slab, p.at) for p in part], mode)
-                for request, part in zip(requests, parts, strict=True)
+                one.command([address(piece.slab, piece.at) for piece in one.layout.pieces], mode) for one in planned
             ]
-        return start_kernel(self._kernel, commands, self._counters)
+        return start_kernel(self._kernel, planned, commands, self._counters)
 
     def _gather(self, gathered: Sequence[_Gathered]) -> None:
         running, self._running = self._running, None
         if running is not None:
             parts, handle = running
             for one, part, result in zip(gathered, parts, collect(handle, self._counters), strict=True):
-                one.put(part, result)
+                one.put(part.layout.pieces, result)
 
     def _quiesce(self) -> None:
         """After an error: wait for what is still in flight, then let the frames go."""

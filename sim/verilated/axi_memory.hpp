@@ -1,5 +1,6 @@
-// AXI4 memory for the Verilated kernel: two read ports and one write port over ranges of bytes, with a fixed latency,
-// a bandwidth that the ports share, and optional random stalls. Everything counts in cycles.
+// AXI4 memory for the Verilated kernel: two read ports and one write port over ranges of bytes,
+// with a fixed latency, a bandwidth that the ports share, and optional random stalls. Everything
+// counts in cycles.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +47,9 @@ class Memory {
 constexpr uint8_t kOkay = 0, kDecodeError = 3;
 
 struct Timing {
-  unsigned latency = 0;       // cycles from a read address to its first beat, and from the last beat to a response
-  double stall_share = 0;     // share of cycles in which a channel is held back
+  unsigned latency =
+      0;  // cycles from a read address to its first beat, and from the last beat to a response
+  double stall_share = 0;  // share of cycles in which a channel is held back
   uint64_t seed = 1;
   double bytes_per_cycle = 0;  // of all ports together; 0: no limit
 };
@@ -91,18 +93,23 @@ class Stalls {
   bool stalled_ = false;
 };
 
-// One AR/R port. `drive` sets the slave's signals before the clock edge, `clock` looks at the handshakes on it.
+// One AR/R port. `drive` sets the slave's signals before the clock edge, `clock` looks at the
+// handshakes on it.
 class ReadPort {
  public:
   ReadPort(const Memory& memory, Bandwidth& bandwidth, const Timing& timing, unsigned channel)
-      : memory_(memory), bandwidth_(bandwidth), latency_(timing.latency), address_stalls_(timing, channel),
+      : memory_(memory),
+        bandwidth_(bandwidth),
+        latency_(timing.latency),
+        address_stalls_(timing, channel),
         data_stalls_(timing, channel + 1) {}
 
   // Cycles in which a burst waited for the memory.
   uint64_t waits() const { return waits_; }
 
   template <typename Ready, typename Valid, typename Last, typename Data, typename Response>
-  void drive(uint64_t cycle, Ready& arready, Valid& rvalid, Last& rlast, Data& rdata, Response& rresp) {
+  void drive(uint64_t cycle, Ready& arready, Valid& rvalid, Last& rlast, Data& rdata,
+             Response& rresp) {
     arready = !address_stalls_.now();
     if (!offering_ && !bursts_.empty()) {
       if (bursts_.front().due <= cycle && bandwidth_.available() && !data_stalls_.now()) {
@@ -115,7 +122,8 @@ class ReadPort {
     rvalid = offering_;
   }
 
-  void clock(uint64_t cycle, bool address_taken, uint64_t address, unsigned length, bool beat_taken) {
+  void clock(uint64_t cycle, bool address_taken, uint64_t address, unsigned length,
+             bool beat_taken) {
     if (address_taken) bursts_.push_back({address, length + 1, cycle + latency_});
     if (beat_taken) {
       Burst& burst = bursts_.front();
@@ -154,8 +162,12 @@ class ReadPort {
 class WritePort {
  public:
   WritePort(const Memory& memory, Bandwidth& bandwidth, const Timing& timing, unsigned channel)
-      : memory_(memory), bandwidth_(bandwidth), latency_(timing.latency), address_stalls_(timing, channel),
-        data_stalls_(timing, channel + 1), response_stalls_(timing, channel + 2) {}
+      : memory_(memory),
+        bandwidth_(bandwidth),
+        latency_(timing.latency),
+        address_stalls_(timing, channel),
+        data_stalls_(timing, channel + 1),
+        response_stalls_(timing, channel + 2) {}
 
   template <typename Ready, typename Valid, typename Response>
   void drive(uint64_t cycle, Ready& awready, Ready& wready, Valid& bvalid, Response& bresp) {
@@ -169,8 +181,8 @@ class WritePort {
   }
 
   template <typename Data>
-  void clock(uint64_t cycle, bool address_taken, uint64_t address, bool beat_taken, const Data& data, bool last,
-             bool response_taken) {
+  void clock(uint64_t cycle, bool address_taken, uint64_t address, bool beat_taken,
+             const Data& data, bool last, bool response_taken) {
     if (beat_taken) {
       uint8_t* beat = memory_.at(bursts_.front());
       if (beat != nullptr) std::memcpy(beat, data.data(), kBeatBytes);

@@ -1,6 +1,6 @@
-// The Verilated kernel as a device's score kernel, behind a C interface: opened once over device DRAM, one call per
-// kernel start. Commands and results lie in the caller's memory, at addresses of their own, as in a card's host-visible
-// bank; all three share the memory's bandwidth.
+// The Verilated kernel as a device's score kernel, behind a C interface: opened once over device
+// DRAM, one call per kernel start. Commands and results lie in the caller's memory, at addresses of
+// their own, as in a card's host-visible bank; all three share the memory's bandwidth.
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -15,7 +15,8 @@ using nearkv::sim::Timing;
 
 constexpr uint64_t kCommandBase = uint64_t{1} << 60;
 constexpr uint64_t kResultBase = uint64_t{1} << 61;
-// Selecting the best of the longest request takes under 2^18 cycles, and the kernel's own watchdog 2^20.
+// Selecting the best of the longest request takes under 2^18 cycles, and the kernel's own watchdog
+// 2^20.
 constexpr uint64_t kPatience = uint64_t{1} << 22;
 
 }  // namespace
@@ -35,7 +36,8 @@ struct NearkvRtlFigures {
 
 struct NearkvRtl {
   NearkvRtl(uint8_t* dram, uint64_t size, const Timing& timing)
-      : memory({{dram, 0, size}, {nullptr, kCommandBase, 0}, {nullptr, kResultBase, 0}}), timing(timing) {
+      : memory({{dram, 0, size}, {nullptr, kCommandBase, 0}, {nullptr, kResultBase, 0}}),
+        timing(timing) {
     reset();
   }
 
@@ -46,7 +48,8 @@ struct NearkvRtl {
   std::unique_ptr<Kernel> kernel;
 };
 
-// Latency in cycles; bytes_per_cycle 0 for a memory that answers every cycle on every port. Null when out of memory.
+// Latency in cycles; bytes_per_cycle 0 for a memory that answers every cycle on every port. Null
+// when out of memory.
 NearkvRtl* nearkv_rtl_open(uint8_t* dram, uint64_t size, uint32_t latency, double bytes_per_cycle) {
   try {
     Timing timing;
@@ -58,10 +61,11 @@ NearkvRtl* nearkv_rtl_open(uint8_t* dram, uint64_t size, uint32_t latency, doubl
   }
 }
 
-// Runs one start to its interrupt. Returns 0, or 1 with a sentence in `message` when the simulation itself failed; the
-// kernel is then reset.
-int nearkv_rtl_start(NearkvRtl* device, uint32_t requests, uint8_t* commands, uint64_t command_bytes, uint8_t* results,
-                     uint64_t result_bytes, NearkvRtlFigures* figures, char* message, uint64_t message_bytes) {
+// Runs one start to its interrupt. Returns 0, or 1 with a sentence in `message` when the simulation
+// itself failed; the kernel is then reset.
+int nearkv_rtl_start(NearkvRtl* device, uint32_t requests, uint8_t* commands,
+                     uint64_t command_bytes, uint8_t* results, uint64_t result_bytes,
+                     NearkvRtlFigures* figures, char* message, uint64_t message_bytes) {
   try {
     device->memory.replace(1, commands, command_bytes);
     device->memory.replace(2, results, result_bytes);

@@ -21,16 +21,18 @@ struct Arguments {
 class Kernel {
  public:
   Kernel(const Memory& memory, const Timing& timing)
-      : top_(std::make_unique<Vnearkv_kernel>(&context_)), bandwidth_(timing.bytes_per_cycle),
-        keys_(memory, bandwidth_, timing, 0), commands_(memory, bandwidth_, timing, 2),
+      : top_(std::make_unique<Vnearkv_kernel>(&context_)),
+        bandwidth_(timing.bytes_per_cycle),
+        keys_(memory, bandwidth_, timing, 0),
+        commands_(memory, bandwidth_, timing, 2),
         results_(memory, bandwidth_, timing, 4) {
     top_->ap_rst_n = 0;
     for (int i = 0; i < 4; ++i) tick();
     top_->ap_rst_n = 1;
   }
 
-  // Runs one start; returns the cycles from the write of ap_start to the interrupt. Throws once no transfer happened
-  // for `patience` cycles.
+  // Runs one start; returns the cycles from the write of ap_start to the interrupt. Throws once no
+  // transfer happened for `patience` cycles.
   uint64_t run(const Arguments& arguments, uint64_t patience) {
     write(0x10, arguments.requests);
     write_pointer(0x18, arguments.commands);
@@ -42,7 +44,8 @@ class Kernel {
     const uint64_t begin = last_transfer_ = cycle_;
     // Verilator renames the port: "interrupt" is on its list of C++ words.
     while (!top_->__SYM__interrupt) {
-      if (cycle_ - last_transfer_ > patience) throw std::runtime_error("the kernel stopped without an interrupt");
+      if (cycle_ - last_transfer_ > patience)
+        throw std::runtime_error("the kernel stopped without an interrupt");
       tick();
     }
     const uint64_t cycles = cycle_ - begin;
@@ -82,15 +85,17 @@ class Kernel {
     write(address + 4, static_cast<uint32_t>(value >> 32));
   }
 
-  // The masters' outputs depend on registers only, so what they show before the edge is what the edge sees.
+  // The masters' outputs depend on registers only, so what they show before the edge is what the
+  // edge sees.
   void tick() {
     Vnearkv_kernel& t = *top_;
     bandwidth_.next_cycle();
-    keys_.drive(cycle_, t.m_axi_keys_arready, t.m_axi_keys_rvalid, t.m_axi_keys_rlast, t.m_axi_keys_rdata,
-                t.m_axi_keys_rresp);
-    commands_.drive(cycle_, t.m_axi_gmem_arready, t.m_axi_gmem_rvalid, t.m_axi_gmem_rlast, t.m_axi_gmem_rdata,
-                    t.m_axi_gmem_rresp);
-    results_.drive(cycle_, t.m_axi_gmem_awready, t.m_axi_gmem_wready, t.m_axi_gmem_bvalid, t.m_axi_gmem_bresp);
+    keys_.drive(cycle_, t.m_axi_keys_arready, t.m_axi_keys_rvalid, t.m_axi_keys_rlast,
+                t.m_axi_keys_rdata, t.m_axi_keys_rresp);
+    commands_.drive(cycle_, t.m_axi_gmem_arready, t.m_axi_gmem_rvalid, t.m_axi_gmem_rlast,
+                    t.m_axi_gmem_rdata, t.m_axi_gmem_rresp);
+    results_.drive(cycle_, t.m_axi_gmem_awready, t.m_axi_gmem_wready, t.m_axi_gmem_bvalid,
+                   t.m_axi_gmem_bresp);
     const bool active = t.ap_rst_n;
     const bool key_beat = t.m_axi_keys_rvalid && t.m_axi_keys_rready;
     const bool command_beat = t.m_axi_gmem_rvalid && t.m_axi_gmem_rready;
@@ -98,10 +103,11 @@ class Kernel {
     if (key_beat || command_beat || result_beat) last_transfer_ = cycle_;
     keys_.clock(cycle_, active && t.m_axi_keys_arvalid && t.m_axi_keys_arready, t.m_axi_keys_araddr,
                 t.m_axi_keys_arlen, key_beat);
-    commands_.clock(cycle_, active && t.m_axi_gmem_arvalid && t.m_axi_gmem_arready, t.m_axi_gmem_araddr,
-                    t.m_axi_gmem_arlen, command_beat);
-    results_.clock(cycle_, active && t.m_axi_gmem_awvalid && t.m_axi_gmem_awready, t.m_axi_gmem_awaddr, result_beat,
-                   t.m_axi_gmem_wdata, t.m_axi_gmem_wlast, t.m_axi_gmem_bvalid && t.m_axi_gmem_bready);
+    commands_.clock(cycle_, active && t.m_axi_gmem_arvalid && t.m_axi_gmem_arready,
+                    t.m_axi_gmem_araddr, t.m_axi_gmem_arlen, command_beat);
+    results_.clock(cycle_, active && t.m_axi_gmem_awvalid && t.m_axi_gmem_awready,
+                   t.m_axi_gmem_awaddr, result_beat, t.m_axi_gmem_wdata, t.m_axi_gmem_wlast,
+                   t.m_axi_gmem_bvalid && t.m_axi_gmem_bready);
     t.ap_clk = 0;
     t.eval();
     t.ap_clk = 1;

@@ -1,6 +1,8 @@
 """Kernel starts: asynchronous, many requests at once, refused in words where the contract has no such thing."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from threading import Thread
 
@@ -109,3 +111,28 @@ def test_what_the_contract_does_not_have_is_refused_by_name() -> None:
             native.start([good, request])
     with pytest.raises(ContractError, match=r"k must lie in 1\.\.2048, not 0"):
         native.top_k(score(query, segment), 0)
+
+
+def test_several_threads_wait_for_one_start() -> None:
+    query, segment = example(3200)
+    want = score(query, segment).log_mass
+    for _ in range(20):
+        handle = native.start([request_of(query, segment)])
+        got: list[bool] = []
+        threads = [
+            Thread(target=lambda h=handle, out=got: out.append(np.array_equal(h.wait()[0].log_mass, want)))
+            for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert got == [True] * 3
+
+
+def test_a_missing_extension_is_named_with_its_remedy() -> None:
+    hidden = "import sys; sys.modules['nearkv_drivers._kernel'] = None; import nearkv_drivers.native"
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "the native kernel of nearkv is missing or does not load" in done.stderr
+    assert "make build" in done.stderr

@@ -17,7 +17,7 @@ def model():
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=101, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=32, max_position_embeddings=1024,
+        num_key_value_heads=2, head_dim=64, max_position_embeddings=1024,
         pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     return nearkv.attach(AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.host.memory_device import MemoryDevice
 from transformers import (
     AutoModelForCausalLM,
     Gemma3TextConfig,
@@ -15,6 +14,8 @@ from transformers import (
     Qwen2Config,
     Qwen3Config,
 )
+
+from tests.host.memory_device import MemoryDevice
 
 BASE = {
     "vocab_size": 101,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+
 from nearkv.contract import score, top_k
 from nearkv_drivers.device import ALIGNMENT, Capabilities, Mode, ScoreResult, StorageError, Telemetry
 from nearkv_drivers.wire import Query, Scores, Segment, block_bytes

@@ -1,19 +1,28 @@
 """The parts of the cache on their own: buffers, tail, window, extents, pool."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers.cache_utils import DynamicSlidingWindowLayer
+
+import nearkv
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks, aligned_bytes
+from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.placement import prompt_placement
 from nearkv.cache.pool import LayerPool
+from nearkv.cache.selection import select
 from nearkv.cache.tail import Tail
 from nearkv.cache.window import WindowLayer
 from nearkv.policy import create, names
+from nearkv_drivers.device import ScoreResult
+from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
-from transformers.cache_utils import DynamicSlidingWindowLayer
 
 GEOMETRIES = [
     Geometry(2, 2, 32, torch.float32, 4),
@@ -33,7 +42,7 @@ def test_tokens_come_back_from_a_block_buffer(geometry, data):
     buffer = BlockBuffer(g)
     buffer.reserve(-(-count // 32))
     for sequence in range(g.batch):
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in pairwise(edges):
             buffer.put(sequence, a, pairs[sequence, :, a:b])
     keys, values = buffer.keys_values(count)
     assert torch.equal(keys, pairs[..., 0, :])
@@ -71,11 +80,13 @@ def test_the_tail_holds_the_newest_tokens(prompt, steps, recent):
         assert tail.start[0] in (before, before + 32)
         assert tail.window(0)[0, :, 1, 0].tolist() == list(range(tail.start[0], at + 1))
         # What left the window was sealed at least `recent` blocks ago.
-        assert tail.start[0] <= max(0, (at + 1) // 32 - recent + (0 if (at + 1) % 32 else 0)) * 32
+        assert tail.start[0] <= max(0, (at + 1) // 32 - recent) * 32
         assert tail.count(0) >= min(at + 1, recent * 32)
 
 
-@given(window=st.integers(2, 40), chunks=st.lists(st.integers(1, 30), min_size=1, max_size=6), steps=st.integers(1, 120))
+@given(
+    window=st.integers(2, 40), chunks=st.lists(st.integers(1, 30), min_size=1, max_size=6), steps=st.integers(1, 120)
+)
 @settings(max_examples=40, deadline=None)
 def test_the_window_layer_equals_transformers(window, chunks, steps):
     ours, theirs = WindowLayer(window), DynamicSlidingWindowLayer(window)
@@ -93,7 +104,7 @@ def test_extents_are_aligned_and_never_overlap(asked):
     allocator = ExtentAllocator()
     extents = sorted((allocator.allocate(size, kind), size) for size, kind in asked)
     assert all(offset % 4096 == 0 for offset, _ in extents)
-    assert all(a + size <= b for (a, size), (b, _) in zip(extents, extents[1:], strict=False))
+    assert all(a + size <= b for (a, size), (b, _) in pairwise(extents))
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), block=st.sampled_from([576, 1088, 2112, 4160]))
@@ -147,3 +158,67 @@ def test_the_pool_neither_loses_nor_duplicates(policy, data):
             assert not had_sink[stream] or 0 in held
             for slot, block in enumerate(pool.resident[stream]):
                 assert block < 0 or (pool.memory[stream, slot] == drive[stream, block]).all()
+
+
+def test_warm_up_places_what_the_last_queries_attend_to():
+    g = Geometry(1, 2, 32, torch.float32, 4)
+    staged = BlockBuffer(g)
+    staged.reserve(40)
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.randn(2, 40 * 32, 2, 32, generator=generator)
+    direction = torch.randn(32, generator=generator)
+    important = {0: [7, 21], 1: [3, 30]}
+    for head, blocks in important.items():
+        for block in blocks:
+            pairs[head, block * 32 : block * 32 + 32, 0] += 3 * direction
+    staged.put(0, 0, pairs)
+    query = direction.expand(1, 4, 20, 32)
+    placed = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(sink_blocks=1))
+    assert [sorted(blocks.tolist()) for blocks in placed] == [[0, 7, 21], [0, 3, 30]]
+    newest = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(warm_up=False))
+    assert [blocks.tolist() for blocks in newest] == [[37, 38, 39]] * 2
+
+
+def test_kv_of_a_dense_cache_can_be_taken_over():
+    model = nearkv.attach(make_model("llama"))
+    ids = torch.randint(3, 101, (1, 150), generator=torch.Generator().manual_seed(5))
+    with torch.inference_mode():
+        dense = model(ids, use_cache=True)
+        cache = nearkv.TieredCache(model, MemoryDevice(), budget=1024)
+        for number, layer in enumerate(dense.cache.layers):
+            cache.load(number, layer.keys, layer.values)
+        step = model(ids[:, :1], cache=cache, use_cache=True).logits
+        reference = model(ids[:, :1], cache=dense.cache, use_cache=True).logits
+    assert (step - reference).abs().max() < 1e-5
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_heads_of_a_layer_share_its_budget(data):
+    heads, sinks = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 2))
+    candidates = np.full(heads, data.draw(st.integers(20, 60)))
+    wanted = np.full(heads, data.draw(st.integers(sinks + 1, 12)))
+    results = []
+    for _ in range(heads):
+        order = np.array(data.draw(st.permutations(range(int(candidates[0])))), np.uint32)[: 2 * int(wanted[0])]
+        shares = np.sort(np.array(data.draw(st.lists(st.integers(0, 99), min_size=len(order), max_size=len(order)))))
+        results.append(
+            ScoreResult(np.zeros(1, np.int32), np.zeros(0, np.uint32), order, shares[::-1].astype(np.uint32))
+        )
+    selected, priority = select(results, candidates, wanted, sinks, heads)
+    chosen = [row[row >= 0].tolist() for row in selected]
+    assert all(len(set(row)) == len(row) and row[:sinks] == list(range(sinks)) for row in chosen)
+    offered = [[(p, b) for b, p in zip(r.positions, r.priorities, strict=True) if b >= sinks] for r in results]
+    room = min(int((wanted - sinks).sum()), sum(map(len, offered)))
+    assert sum(len(row) - sinks for row in chosen) == room
+    best = sorted((p for each in offered for p, _ in each), reverse=True)[:room]
+    taken = sorted(
+        (
+            int(p)
+            for row, part in zip(selected, priority, strict=True)
+            for b, p in zip(row, part, strict=True)
+            if b >= sinks
+        ),
+        reverse=True,
+    )
+    assert taken == [int(p) for p in best]

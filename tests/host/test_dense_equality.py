@@ -1,8 +1,11 @@
 """With a budget for everything, nearkv's logits are the dense model's."""
 
-import nearkv
+from itertools import pairwise
+
 import pytest
 import torch
+
+import nearkv
 from tests.host.conftest import FAMILIES, make_model
 from tests.host.memory_device import MemoryDevice
 
@@ -18,7 +21,7 @@ def dense_and_near(model, ids, mask, chunk, **settings):
         edges = [*range(0, PROMPT, chunk), *range(PROMPT, ids.shape[1]), ids.shape[1]]
         parts = [
             model(ids[:, a:b], attention_mask=mask[:, :b], cache=cache, use_cache=True).logits
-            for a, b in zip(edges, edges[1:], strict=False)
+            for a, b in pairwise(edges)
         ]
     return reference, torch.cat(parts, dim=1), cache
 

@@ -1,8 +1,9 @@
 """Generation with a small budget: through transformers' generate, and independent of placement."""
 
-import nearkv
 import pytest
 import torch
+
+import nearkv
 from nearkv.errors import ContractError, StorageError
 from nearkv.policy import names
 from tests.host.conftest import make_model
@@ -14,6 +15,11 @@ def answer(model, ids, drive, **settings):
     mask = torch.ones_like(ids)
     out = model.generate(ids, attention_mask=mask, cache=cache, max_new_tokens=70, do_sample=False, min_new_tokens=70)
     return out, cache
+
+
+def decode(model, ids, cache, steps):
+    for _ in range(steps):
+        model(ids[:, :1], cache=cache, use_cache=True)
 
 
 def smallest_limit(model, ids, **settings):
@@ -68,8 +74,7 @@ def test_a_damaged_kv_block_is_never_attended(model, ids, drive):
         for offset in store._kv_offset[0, :7].tolist():
             drive.data[offset] ^= 1
         with pytest.raises(StorageError, match=r"KV block \d of layer 0, head 0, sequence 0 is damaged"):
-            for _ in range(20):
-                model(ids[:, :1], cache=cache, use_cache=True)
+            decode(model, ids, cache, 20)
 
 
 def test_a_failed_write_surfaces(model, ids, drive):
@@ -77,7 +82,6 @@ def test_a_failed_write_surfaces(model, ids, drive):
     cache = nearkv.TieredCache(model, drive, budget=160)
     with torch.inference_mode(), pytest.raises(StorageError, match="full"):
         model(ids, cache=cache, use_cache=True)
-        model(ids[:, :1], cache=cache, use_cache=True)
 
 
 def test_a_failed_read_leaves_the_pool_as_it_was(model, ids, drive):
@@ -97,5 +101,8 @@ def test_keys_that_are_not_finite_are_named(ids, drive):
     with torch.no_grad():
         model.model.embed_tokens.weight[int(ids[1, 40])] = float("nan")
     cache = nearkv.TieredCache(model, drive, budget=160)
-    with torch.inference_mode(), pytest.raises(ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"):
+    with (
+        torch.inference_mode(),
+        pytest.raises(ContractError, match=r"layer 0, KV head 0, sequence \d.*token \d+ is not finite"),
+    ):
         model(ids, cache=cache, use_cache=True)

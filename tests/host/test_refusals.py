@@ -1,13 +1,14 @@
 """What is not supported is refused by name, never ignored."""
 
-import nearkv
 import pytest
 import torch
+from transformers import DeepseekV3Config, Gemma2Config, GptOssConfig, Qwen3NextConfig, T5Config
+
+import nearkv
 from nearkv import UnsupportedError
 from nearkv.attention import nearkv_attention
 from tests.host.conftest import BASE, make_model
 from tests.host.memory_device import MemoryDevice
-from transformers import DeepseekV3Config, Gemma2Config, GptOssConfig, Qwen3NextConfig, T5Config
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,15 @@ def test_attention_sinks_are_refused():
     torch.manual_seed(0)
     from transformers import AutoModelForCausalLM
 
-    config = GptOssConfig(**{**BASE, "head_dim": 32, "num_local_experts": 2, "num_experts_per_tok": 1, "layer_types": ["full_attention"] * 3})
+    config = GptOssConfig(
+        **{
+            **BASE,
+            "head_dim": 32,
+            "num_local_experts": 2,
+            "num_experts_per_tok": 1,
+            "layer_types": ["full_attention"] * 3,
+        }
+    )
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     try:
         nearkv.attach(model)
@@ -51,7 +60,13 @@ def prepared():
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("softcap", 30.0), ("s_aux", torch.zeros(4)), ("position_bias", torch.zeros(1)), ("sliding_window", 16), ("new_thing", 1)],
+    [
+        ("softcap", 30.0),
+        ("s_aux", torch.zeros(4)),
+        ("position_bias", torch.zeros(1)),
+        ("sliding_window", 16),
+        ("new_thing", 1),
+    ],
 )
 def test_attention_arguments_are_refused_by_name(prepared, argument, value):
     _, cache = prepared
@@ -85,9 +100,12 @@ def test_cache_operations_are_refused(prepared, call, said):
 
 def test_beam_search_is_refused(prepared):
     model, _ = prepared
-    with pytest.raises(UnsupportedError, match="beam search|repeat"):
+    with pytest.raises(UnsupportedError, match=r"beam search|repeat"):
         model.generate(
-            torch.randint(3, 101, (1, 40)), cache=nearkv.TieredCache(model, MemoryDevice()), num_beams=2, max_new_tokens=4
+            torch.randint(3, 101, (1, 40)),
+            cache=nearkv.TieredCache(model, MemoryDevice()),
+            num_beams=2,
+            max_new_tokens=4,
         )
 
 

@@ -20,8 +20,7 @@ from nearkv.trace.format import TraceError, load, pack_priority, save, unpack_pr
 from nearkv.trace.profile import profile_windows
 from nearkv.trace.rank import rank
 from nearkv.trace.replay import capacity, replay, replay_all
-
-from .traces import synthetic
+from tests.host.traces import synthetic
 
 
 def test_a_trace_survives_the_file(tmp_path):

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from typer.testing import CliRunner
 
+from nearkv.trace.cli import app
 from nearkv.trace.dense import record_dense
-from nearkv.trace.format import TraceError
+from nearkv.trace.format import TraceError, load
 
 SMALL = {
     "vocab_size": 97, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4,
@@ -79,3 +84,22 @@ def test_what_cannot_be_recorded_is_named(change, message):
     arguments = {"ids": torch.zeros(1, 400).long(), "steps": 4, "budget": 160} | change
     with pytest.raises(TraceError, match=message):
         record_dense(llama(), arguments["ids"], arguments["steps"], budget=arguments["budget"])
+
+
+def test_the_command_records_a_text(tmp_path):
+    folder, text, output = tmp_path / "model", tmp_path / "text.txt", tmp_path / "out.trace"
+    llama().save_pretrained(folder)
+    words = Tokenizer(WordLevel({f"w{i}": i for i in range(97)}, unk_token="w0"))
+    words.pre_tokenizer = Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
+    text.write_text(" ".join(f"w{i * i % 97}" for i in range(400)))
+    arguments = ["record", str(text), str(output), "--model", str(folder), "--steps", "6", "--budget", "160"]
+    result = CliRunner().invoke(app, [*arguments, "--context", "400"])
+    assert result.exit_code == 0, result.output
+    trace = load(output)
+    assert (trace.info.model, trace.info.text, trace.info.layers) == ("model", "text.txt", 2)
+    assert trace.tokens[-1] == 400
+
+    short = CliRunner().invoke(app, [*arguments, "--context", "401"])
+    assert short.exit_code == 1
+    assert "has 400 tokens, 401 were asked for" in short.output

@@ -20,6 +20,7 @@ using Scales = HostArray<const double, nb::ndim<1>, nb::c_contig>;
 using Streams = HostArray<const uint64_t, nb::ndim<1>, nb::c_contig>;
 using FirstBlocks = HostArray<const uint32_t, nb::ndim<1>, nb::c_contig>;
 using Bytes = HostArray<const uint8_t, nb::ndim<1>, nb::c_contig>;
+using Addresses = HostArray<const uint64_t, nb::ndim<1>, nb::c_contig>;
 using Rows = HostArray<const uint8_t, nb::ndim<2>>;
 
 void check_keys(const Keys& keys, int bits) {
@@ -149,23 +150,36 @@ uint32_t py_crc32c(const Bytes& data, uint32_t seed, const std::string& isa) {
   return chosen.crc32c(seed, data.data(), data.shape(0));
 }
 
-nb::object py_crc32c_rows(const Rows& rows, const std::string& isa) {
-  if (rows.shape(1) > 1 && rows.stride(1) != 1)
-    throw ContractError("the bytes of a row must follow each other in memory");
-  const Isa& chosen = select_isa(isa);
-  const size_t count = rows.shape(0);
+// CRC-32C of `count` pieces of `length` bytes, the i-th at piece(i).
+template <typename Piece>
+nb::object crc32c_of(size_t count, size_t length, const Isa& isa, const Piece& piece) {
   std::vector<uint32_t> sums(count);
   constexpr size_t kTaskBytes = 256 * 1024;
-  const size_t per_task = std::max<size_t>(1, kTaskBytes / std::max<size_t>(1, rows.shape(1)));
+  const size_t per_task = std::max<size_t>(1, kTaskBytes / std::max<size_t>(1, length));
   {
     const nb::gil_scoped_release release;
     ThreadPool::shared().run((count + per_task - 1) / per_task, [&](size_t task) {
       for (size_t i = task * per_task; i < std::min(count, (task + 1) * per_task); ++i)
-        sums[i] = chosen.crc32c(0, rows.data() + static_cast<ptrdiff_t>(i) * rows.stride(0),
-                                rows.shape(1));
+        sums[i] = isa.crc32c(0, piece(i), length);
     });
   }
   return to_numpy(std::move(sums), {count});
+}
+
+nb::object py_crc32c_rows(const Rows& rows, const std::string& isa) {
+  if (rows.shape(1) > 1 && rows.stride(1) != 1)
+    throw ContractError("the bytes of a row must follow each other in memory");
+  return crc32c_of(rows.shape(0), rows.shape(1), select_isa(isa), [&rows](size_t i) {
+    return rows.data() + static_cast<ptrdiff_t>(i) * rows.stride(0);
+  });
+}
+
+nb::object py_crc32c_at(const Addresses& addresses, size_t length) {
+  for (size_t i = 0; i < addresses.shape(0); ++i)
+    if (!addresses.data()[i]) throw ContractError("piece " + std::to_string(i) + " has no address");
+  return crc32c_of(addresses.shape(0), length, select_isa(), [&addresses](size_t i) {
+    return reinterpret_cast<const uint8_t*>(static_cast<uintptr_t>(addresses.data()[i]));
+  });
 }
 
 }  // namespace
@@ -180,6 +194,7 @@ void bind_codec(nb::module_& module) {
              nb::arg("scales"), nb::arg("attention_scale"));
   module.def("crc32c", &py_crc32c, nb::arg("data"), nb::arg("seed") = 0, nb::arg("isa") = "");
   module.def("crc32c_rows", &py_crc32c_rows, nb::arg("rows"), nb::arg("isa") = "");
+  module.def("crc32c_at", &py_crc32c_at, nb::arg("addresses"), nb::arg("length"));
 }
 
 }  // namespace nearkv

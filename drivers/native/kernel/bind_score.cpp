@@ -19,17 +19,69 @@ using Mantissas = HostArray<const uint16_t, nb::ndim<1>, nb::c_contig>;
 using Shifts = HostArray<const uint8_t, nb::ndim<1>, nb::c_contig>;
 using Ints = HostArray<const int32_t, nb::ndim<1>, nb::c_contig>;
 using Masses = HostArray<const int32_t, nb::ndim<2>, nb::c_contig>;
+using Memory = HostArray<const uint8_t, nb::ndim<1>, nb::c_contig>;
+using Addresses = HostArray<const uint64_t, nb::ndim<1>, nb::c_contig>;
+using Counts = HostArray<const uint32_t, nb::ndim<1>, nb::c_contig>;
+using RunMantissas = HostArray<const uint16_t, nb::ndim<2>, nb::c_contig>;
+using RunShifts = HostArray<const uint8_t, nb::ndim<2>, nb::c_contig>;
 
 std::string text(size_t number) { return std::to_string(number); }
 
 // Reads request tuples and keeps every array that a command points to.
 class RequestReader {
  public:
-  std::vector<nb::object> kept;
+  std::vector<nb::ndarray<>> kept;
 
   Command read(const nb::tuple& request) {
     if (request.size() != 5)
       throw ContractError("a request is (q, bits, k, initial total or None, runs)");
+    Command command = read_query(request);
+    size_t blocks = 0;
+    for (nb::handle run : nb::cast<nb::sequence>(request[4])) {
+      command.runs.push_back(read_run(nb::cast<nb::tuple>(run), command));
+      blocks += command.runs.back().count;
+    }
+    if (blocks > UINT32_MAX)
+      throw ContractError("a request holds " + text(blocks) + " blocks: at most 2^32 - 1");
+    return command;
+  }
+
+  // The same with the runs as arrays over them, block addresses counting from the start of `memory`.
+  Command read_descriptors(const Memory& memory, const nb::tuple& request) {
+    if (request.size() != 9)
+      throw ContractError(
+          "a command is (q, bits, k, initial total or None, addresses, blocks, c, r, b)");
+    Command command = read_query(request);
+    const auto addresses = keep<Addresses>(request[4]);
+    const auto blocks = keep<Counts>(request[5]);
+    const auto c = keep<RunMantissas>(request[6]);
+    const auto r = keep<RunShifts>(request[7]);
+    const auto b = keep<Masses>(request[8]);
+    const size_t runs = addresses.shape(0), group = static_cast<size_t>(command.group);
+    for (const size_t length : {blocks.shape(0), c.shape(0), r.shape(0), b.shape(0)})
+      if (length != runs)
+        throw ContractError(text(length) + " entries for a command of " + text(runs) + " runs");
+    check_heads("c", c.shape(1), command.group);
+    check_heads("r", r.shape(1), command.group);
+    check_heads("b", b.shape(1), command.group);
+    for (size_t i = 0; i < runs * group; ++i) check_shift(r.data()[i]);
+    const size_t size = block_bytes(command.width, command.bits);
+    command.runs.reserve(runs);
+    for (size_t i = 0; i < runs; ++i) {
+      const uint64_t address = addresses.data()[i], bytes = blocks.data()[i] * uint64_t{size};
+      if (address > memory.shape(0) || bytes > memory.shape(0) - address)
+        throw ContractError(text(blocks.data()[i]) + " score blocks at address " + text(address) +
+                            " leave the memory of " + text(memory.shape(0)) + " bytes");
+      command.runs.push_back({memory.data() + address,
+                              blocks.data()[i],
+                              {c.data() + i * group, r.data() + i * group, b.data() + i * group}});
+    }
+    return command;
+  }
+
+ private:
+  // What every command begins with: q, bits, k, initial total or None.
+  Command read_query(const nb::tuple& request) {
     Command command{};
     const auto q = keep<Heads>(request[0]);
     command.q = q.data();
@@ -45,21 +97,13 @@ class RequestReader {
       check_heads("the initial total", total.shape(0), command.group);
       command.initial_total = total.data();
     }
-    size_t blocks = 0;
-    for (nb::handle run : nb::cast<nb::sequence>(request[4])) {
-      command.runs.push_back(read_run(nb::cast<nb::tuple>(run), command));
-      blocks += command.runs.back().count;
-    }
-    if (blocks > UINT32_MAX)
-      throw ContractError("a request holds " + text(blocks) + " blocks: at most 2^32 - 1");
     return command;
   }
 
- private:
   template <typename Array>
   Array keep(nb::handle value) {
     Array array = nb::cast<Array>(value);
-    kept.push_back(nb::cast(array));
+    kept.emplace_back(array);
     return array;
   }
 
@@ -81,6 +125,10 @@ class RequestReader {
                           text(group) + " heads");
   }
 
+  static void check_shift(uint8_t shift) {
+    if (shift > 63) throw ContractError("a right shift of " + text(shift) + ": at most 63");
+  }
+
   Run read_run(const nb::tuple& run, const Command& command) {
     if (run.size() != 4) throw ContractError("a run is (blocks, c, r, b)");
     const auto blocks = keep<Blocks>(run[0]);
@@ -95,9 +143,7 @@ class RequestReader {
     check_heads("c", c.shape(0), command.group);
     check_heads("r", r.shape(0), command.group);
     check_heads("b", b.shape(0), command.group);
-    for (int h = 0; h < command.group; ++h)
-      if (r.data()[h] > 63)
-        throw ContractError("a right shift of " + text(r.data()[h]) + ": at most 63");
+    for (int h = 0; h < command.group; ++h) check_shift(r.data()[h]);
     return {blocks.data(), static_cast<uint32_t>(blocks.shape(0)), {c.data(), r.data(), b.data()}};
   }
 };
@@ -110,11 +156,16 @@ class PyStart {
     std::vector<Command> commands;
     for (nb::handle request : requests)
       commands.push_back(reader.read(nb::cast<nb::tuple>(request)));
-    kept_ = std::move(reader.kept);
-    const Isa& chosen = select_isa(isa);
-    for (const Command& command : commands) groups_.push_back(command.group);
-    const nb::gil_scoped_release release;
-    start_ = std::make_unique<Start>(std::move(commands), chosen);
+    begin(reader, std::move(commands), select_isa(isa));
+  }
+
+  PyStart(const Memory& memory, const nb::sequence& requests) {
+    RequestReader reader;
+    std::vector<Command> commands;
+    for (nb::handle request : requests)
+      commands.push_back(reader.read_descriptors(memory, nb::cast<nb::tuple>(request)));
+    reader.kept.emplace_back(memory);
+    begin(reader, std::move(commands), select_isa());
   }
 
   ~PyStart() {
@@ -125,12 +176,12 @@ class PyStart {
   bool done() const { return start_->done(); }
 
   nb::list wait() {
-    if (!results_.is_valid()) {
-      std::vector<Result>* results;
-      {
-        const nb::gil_scoped_release release;
-        results = &start_->wait();
-      }
+    std::vector<Result>* results;
+    {
+      const nb::gil_scoped_release release;
+      results = &start_->wait();
+    }
+    if (!results_.is_valid()) {  // looked at under the GIL: several threads may wait
       results_ = nb::list();
       for (size_t i = 0; i < results->size(); ++i)
         results_.append(to_python((*results)[i], groups_[i]));
@@ -140,6 +191,13 @@ class PyStart {
   }
 
  private:
+  void begin(RequestReader& reader, std::vector<Command> commands, const Isa& isa) {
+    kept_ = std::move(reader.kept);
+    for (const Command& command : commands) groups_.push_back(command.group);
+    const nb::gil_scoped_release release;
+    start_ = std::make_unique<Start>(std::move(commands), isa);
+  }
+
   static nb::tuple to_python(Result& result, size_t group) {
     const size_t bad = result.bad.size(), best = result.positions.size();
     nb::object log_mass = nb::none();
@@ -151,7 +209,7 @@ class PyStart {
                           to_numpy(std::move(result.priorities), {best}));
   }
 
-  std::vector<nb::object> kept_;
+  std::vector<nb::ndarray<>> kept_;
   std::vector<size_t> groups_;
   std::unique_ptr<Start> start_;
   nb::list results_{nb::steal<nb::list>(nullptr)};
@@ -194,6 +252,7 @@ nb::tuple py_top_k(const Masses& log_mass, const Ints& total, int64_t k) {
 
 void bind_score(nb::module_& module) {
   nb::class_<PyStart>(module, "Start")
+      .def(nb::init<const Memory&, nb::sequence>(), nb::arg("memory"), nb::arg("commands"))
       .def(nb::init<nb::sequence, std::string>(), nb::arg("requests"), nb::arg("isa") = "")
       .def("done", &PyStart::done)
       .def("wait", &PyStart::wait);

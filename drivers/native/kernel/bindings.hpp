@@ -23,7 +23,9 @@ nb::object to_numpy(std::vector<T>&& values, std::initializer_list<size_t> shape
   return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
 }
 
+void bind_attend(nb::module_& module);
 void bind_score(nb::module_& module);
 void bind_codec(nb::module_& module);
+void bind_pool(nb::module_& module);
 
 }  // namespace nearkv

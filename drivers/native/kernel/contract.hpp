@@ -10,6 +10,7 @@
 namespace nearkv {
 
 constexpr int kBlockTokens = 32;
+constexpr uint64_t kBlockAlignment = 4096;
 constexpr int kHeaderBytes = 64;
 constexpr int kMaxGroup = 16;
 constexpr int kMaxWidth = 256;

@@ -11,12 +11,13 @@ const std::vector<const Isa*>& available_isas() {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const bool clmul = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2");
+    const bool fused = __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     if (clmul && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vnni") &&
         __builtin_cpu_supports("vpclmulqdq"))
       list.push_back(&kAvx512);
-    if (clmul && __builtin_cpu_supports("avx2")) list.push_back(&kAvx2);
+    if (clmul && fused && __builtin_cpu_supports("avx2")) list.push_back(&kAvx2);
 #endif
     list.push_back(&kPortable);
     return list;

@@ -59,6 +59,29 @@ struct TokenCodec {
   double (*dot)(const float* a, const float* b, int d);
 };
 
+// How KV is stored: per token the key, then the value, [2][d].
+enum class KvType { kFloat32, kFloat16, kBfloat16 };
+
+// The queries of one stream in float32 [group][d], times the attention scale and log2 e.
+struct AttendQuery {
+  const float* q;
+  int group;
+  int d;
+  KvType type;
+};
+
+// A softmax over the tokens seen so far: the highest score (log2), the sum of 2^(score - peak), and
+// with the same weights the sum of the values. output is null where only the sums are wanted.
+struct Softmax {
+  float* peak;    // [group], from -infinity
+  float* sum;     // [group], from 0
+  float* output;  // [group][d], from 0
+};
+
+// Adds `count` consecutive tokens at `tokens`.
+using AttendTokens = void (*)(const AttendQuery& query, const uint8_t* tokens, size_t count,
+                              const Softmax& softmax);
+
 struct Isa {
   const char* name;
   size_t (*query_bytes)(int group, int width);
@@ -66,6 +89,7 @@ struct Isa {
   ScoreBlocks score_blocks;
   uint32_t (*crc32c)(uint32_t seed, const uint8_t* data, size_t bytes);
   TokenCodec codec;
+  AttendTokens attend_tokens;
 };
 
 extern const Isa kPortable;

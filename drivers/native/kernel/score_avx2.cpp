@@ -1,5 +1,6 @@
 // The score kernel for AVX2 (vpmaddwd on 16-bit keys: vpmaddubsw would saturate) with CRC-32C by
 // PCLMULQDQ.
+#include "attend.hpp"
 #include "codec.hpp"
 #include "crc32c_clmul.inl"
 
@@ -8,6 +9,6 @@
 
 namespace nearkv {
 
-const Isa kAvx2{"avx2", query_bytes, prepare, score_blocks, crc32c_clmul, kCodecAvx2};
+const Isa kAvx2{"avx2", query_bytes, prepare, score_blocks, crc32c_clmul, kCodecAvx2, kAttendAvx2};
 
 }  // namespace nearkv

@@ -8,6 +8,7 @@
 // products, because carry-less multiplication would be the bottleneck of a pass of its own.
 #include <cstring>
 
+#include "attend.hpp"
 #include "avx512_log_mass.inl"
 #include "codec.hpp"
 
@@ -202,6 +203,7 @@ void score_blocks(const PreparedQuery& query, const RunScale& scale, const uint8
 
 }  // namespace
 
-const Isa kAvx512{"avx512", query_bytes, prepare, score_blocks, crc32c_wide, kCodecAvx512};
+const Isa kAvx512{"avx512",    query_bytes,  prepare,      score_blocks,
+                  crc32c_wide, kCodecAvx512, kAttendAvx512};
 
 }  // namespace nearkv

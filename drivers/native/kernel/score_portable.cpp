@@ -1,4 +1,5 @@
 // The score kernel for any processor.
+#include "attend.hpp"
 #include "codec.hpp"
 #include "crc32c.hpp"
 
@@ -7,7 +8,7 @@
 
 namespace nearkv {
 
-const Isa kPortable{"portable",   query_bytes,     prepare,
-                    score_blocks, crc32c_portable, kCodecPortable};
+const Isa kPortable{"portable",      query_bytes,    prepare,        score_blocks,
+                    crc32c_portable, kCodecPortable, kAttendPortable};
 
 }  // namespace nearkv

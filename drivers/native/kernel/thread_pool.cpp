@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace nearkv {
@@ -10,6 +11,10 @@ namespace {
 
 ThreadPool* shared_pool = nullptr;
 std::mutex shared_mutex;
+
+// How long a waiter looks on before it sleeps: the last tasks of a short job end sooner than a
+// sleeper wakes.
+constexpr std::chrono::microseconds kLookOn{50};
 
 }  // namespace
 
@@ -63,6 +68,8 @@ std::shared_ptr<ThreadPool::Job> ThreadPool::start(size_t count, std::function<v
 void ThreadPool::wait(Job& job) {
   while (step(job)) {
   }
+  const auto until = std::chrono::steady_clock::now() + kLookOn;
+  while (!job.done() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   std::unique_lock lock(job.mutex_);
   job.finished_.wait(lock, [&job] { return job.done(); });
   if (job.error_) std::rethrow_exception(job.error_);

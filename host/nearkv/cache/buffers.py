@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from nearkv.cache.geometry import Geometry
 from nearkv_drivers import address_of
 from nearkv_drivers.device import ALIGNMENT
 from nearkv_drivers.wire import BLOCK_TOKENS
-
-from nearkv.cache.geometry import Geometry
 
 
 def aligned_bytes(nbytes: int, *, pinned: bool = False) -> npt.NDArray[np.uint8]:
@@ -29,13 +29,26 @@ class BlockBuffer:
     def __init__(self, geometry: Geometry, *, pinned: bool = False) -> None:
         self.geometry = geometry
         self._pinned = pinned
+        self._copied: torch.cuda.Event | None = None
         self.blocks = 0
         self.bytes: npt.NDArray[np.uint8] = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
+        self._grid = block_grid(self.bytes)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         return int(self.bytes.nbytes)
+
+    def copies_started(self) -> None:
+        """Copies from this buffer to an accelerator were queued on the current stream."""
+        self._copied = torch.cuda.Event()
+        self._copied.record()
+
+    def wait_until_free(self) -> None:
+        """Wait for queued copies, so that the buffer may be overwritten."""
+        if self._copied is not None:
+            self._copied.synchronize()
+            self._copied = None
 
     def reserve(self, blocks: int) -> None:
         """Hold at least ``blocks`` blocks per stream. What was in the buffer is lost when it grows."""
@@ -44,6 +57,7 @@ class BlockBuffer:
         self.blocks = blocks
         shape = (self.geometry.streams, blocks, self.geometry.kv_block_bytes)
         self.bytes = aligned_bytes(int(np.prod(shape)), pinned=self._pinned).reshape(shape)
+        self._grid = block_grid(self.bytes)
 
     def tokens(self) -> torch.Tensor:
         """View [batch, kv_heads, blocks, 32, 2, head_dim] of the blocks' tokens (K at index 0, V at 1)."""
@@ -70,19 +84,30 @@ class BlockBuffer:
 
     def addresses(self, streams: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host address of each (stream, position) block."""
-        return block_addresses(self.bytes, streams * self.blocks + positions)
+        return self._grid[streams, positions]
+
+    def grid(self, count: int) -> npt.NDArray[np.uint64]:
+        """Host addresses of the first ``count`` blocks of every stream: uint64 [S, count]."""
+        return self._grid[:, :count]
 
 
 def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tensor:
     """View uint8 [streams, n, kv block bytes] as [batch, kv_heads, n, 32, 2, head_dim] of the model's dtype."""
     g = geometry
     values = torch.from_numpy(blocks)[..., : g.payload_bytes].view(g.dtype)
-    return values.unflatten(-1, (BLOCK_TOKENS, 2, g.head_dim)).unflatten(0, (g.batch, g.kv_heads))
+    view: torch.Tensor = values.unflatten(-1, (BLOCK_TOKENS, 2, g.head_dim)).unflatten(0, (g.batch, g.kv_heads))
+    return view
 
 
 def block_addresses(blocks: npt.NDArray[np.uint8], index: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """Host addresses of the blocks at flat ``index`` of a contiguous uint8 [..., block bytes] array."""
-    return (address_of(blocks) + index * blocks.shape[-1]).astype(np.uint64)
+    return np.asarray(address_of(blocks) + index * blocks.shape[-1], np.uint64)
+
+
+def block_grid(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Host addresses of the blocks of a contiguous uint8 [S, n, block bytes] array: uint64 [S, n]."""
+    streams, count, size = blocks.shape
+    return (address_of(blocks) + np.arange(streams * count, dtype=np.uint64) * np.uint64(size)).reshape(streams, count)
 
 
 def aligned_blocks(pairs: torch.Tensor, geometry: Geometry) -> npt.NDArray[np.uint8]:

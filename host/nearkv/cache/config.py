@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearkv_drivers.wire import BLOCK_TOKENS
-
 from nearkv.policy import names
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 @dataclass(frozen=True)
 class TierConfig:
     """Settings of a :class:`~nearkv.TieredCache`.
 
-    ``budget`` is the number of tokens attention may read per step and layer; ``dram_limit`` the bytes of host memory
-    that may hold KV during decode, over all layers (None: as much as three quarters of every layer's budget needs).
+    ``budget`` is the number of tokens attention may read per step and layer, for each KV head on average (the heads of
+    a layer share it); ``dram_limit`` the bytes of host memory
+    that may hold KV during decode, over all layers (None: one and a half times what every layer's budget needs).
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
-    attended. ``bits`` is the precision of the score blocks. ``expected_tokens`` sizes the drive extents of a stream
+    attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
+    pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
+    newest. ``expected_tokens`` sizes the drive extents of a stream
     so that they lie in one piece; a stream may grow past it.
     """
 
@@ -26,6 +28,7 @@ class TierConfig:
     recent_blocks: int = 1
     bits: int = 4
     policy: str = "lru"
+    warm_up: bool = True
     expected_tokens: int = 0
 
     def __post_init__(self) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from nearkv_drivers.device import ALIGNMENT, Device, ReadHandle
 
 from nearkv.cache.buffers import aligned_bytes
+from nearkv_drivers.device import ALIGNMENT, Device, ReadHandle
 
 
 def round_up(nbytes: int) -> int:

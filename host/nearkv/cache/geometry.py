@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from nearkv_drivers.device import ALIGNMENT
-from nearkv_drivers.wire import BLOCK_TOKENS, block_bytes, row_width
 
 from nearkv.errors import UnsupportedError
+from nearkv_drivers.device import ALIGNMENT
+from nearkv_drivers.wire import BLOCK_TOKENS, block_bytes, row_width
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -30,7 +30,9 @@ class Geometry:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise UnsupportedError(f"KV of type {self.dtype} is not supported; load the model in float32, float16 or bfloat16")
+            raise UnsupportedError(
+                f"KV of type {self.dtype} is not supported; load the model in float32, float16 or bfloat16"
+            )
         row_width(self.head_dim)
 
     @property

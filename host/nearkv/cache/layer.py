@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from nearkv_drivers.wire import BLOCK_TOKENS, LOG_MASS_MAX, LOG_MASS_MIN
-from torch.nn.functional import scaled_dot_product_attention
 from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from nearkv.cache.attend import decode_attention, stream_queries
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.padding import left_padding, realign
+from nearkv.cache.placement import newest_placement, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
 from nearkv.cache.runtime import Runtime
-from nearkv.cache.scoring import score_layer, select
+from nearkv.cache.scoring import score_layer
+from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import Tail
 from nearkv.errors import UnsupportedError
+from nearkv_drivers.wire import BLOCK_TOKENS, MAX_TOP_K
 
 
 class TieredLayer(CacheLayerMixin):
@@ -34,7 +35,7 @@ class TieredLayer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, layer: int, runtime: Runtime) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.layer = layer
         self._runtime = runtime
         self._length = 0
@@ -53,6 +54,7 @@ class TieredLayer(CacheLayerMixin):
         self.store: LayerStore = self._runtime.store(self.layer, self.geometry)
         self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry)
         self.tail = Tail(self.geometry, self._runtime.config.recent_blocks, key_states.device)
+        self._attention = decode_attention(self.geometry, self.tail, self._runtime.stats, key_states.device)
         self.padding: list[int] | None = None
         self.is_initialized = True
 
@@ -97,38 +99,55 @@ class TieredLayer(CacheLayerMixin):
         scale: float,
     ) -> torch.Tensor:
         """Dense attention over everything, then seal what is complete."""
-        g, count = self.geometry, keys.shape[2]
-        past = self._length - count
-        padding = left_padding(mask, g.batch, self._length, self.padding)
+        padding = left_padding(mask, self.geometry.batch, self._length, self.padding)
         self.padding = padding
-        blocks = -(-self._length // BLOCK_TOKENS)
-        staging = self._runtime.staging(g, self.store, blocks, self.device)
-        if past:
-            self.store.read_all(staging)
-        for sequence in range(g.batch):
-            if past:
-                staging.put(sequence, self.tail.start[sequence], self.tail.window(sequence))
-            skip = max(padding[sequence] - past, 0)
-            pairs = torch.stack([keys[sequence, :, skip:], values[sequence, :, skip:]], dim=2)
-            staging.put(sequence, max(past - padding[sequence], 0), pairs)
+        past = self._length - keys.shape[2]
+        staging = self._stage(keys, values)
         if past:
             keys, values = (part.to(self.device) for part in staging.keys_values(self._length))
             mask = realign(mask, padding)
         output, _ = sdpa_attention_forward(module, query, keys, values, mask, scaling=scale)
-        self._seal_prefill(staging.bytes)
-        for sequence in range(g.batch):
-            self.tail.load(sequence, self._length - padding[sequence], staging.tokens()[sequence])
+        lengths = [self._length - skip for skip in padding]
+        self._seal(staging, prompt_placement(query, staging, lengths, scale, self.pool.share, self._runtime.config))
         return output
 
-    def _seal_prefill(self, staged: npt.NDArray[np.uint8]) -> None:
+    def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Take over ``keys`` and ``values`` [batch, kv_heads, n, head_dim] that were computed elsewhere, unpadded.
+
+        They are stored as a prefill would store them; nothing is attended.
+        """
+        self.update(keys, values)
+        self._new, self.padding = None, self.padding or [0] * self.geometry.batch
+        lengths = [self._length - skip for skip in self.padding]
+        self._seal(self._stage(keys, values), newest_placement(lengths, self.geometry.kv_heads, self.pool.share))
+
+    def _stage(self, keys: torch.Tensor, values: torch.Tensor) -> BlockBuffer:
+        """One layer's full KV in memory: what the drive and the tail hold, and the new tokens behind it."""
+        g, past = self.geometry, self._length - keys.shape[2]
         assert self.padding is not None
-        for stream in range(self.geometry.streams):
-            length = self._length - self.padding[stream // self.geometry.kv_heads]
+        staging = self._runtime.staging(g, self.store, -(-self._length // BLOCK_TOKENS), self.device)
+        if past:
+            self.store.read_all(staging)
+        for sequence, padding in enumerate(self.padding):
+            if past:
+                staging.put(sequence, self.tail.start[sequence], self.tail.window(sequence))
+            skip = max(padding - past, 0)
+            pairs = torch.stack([keys[sequence, :, skip:], values[sequence, :, skip:]], dim=2)
+            staging.put(sequence, max(past - padding, 0), pairs)
+        return staging
+
+    def _seal(self, staging: BlockBuffer, placement: list[npt.NDArray[np.int32]]) -> None:
+        """Write what is complete, fill the pool with ``placement`` (blocks by stream), keep the newest tokens."""
+        g = self.geometry
+        assert self.padding is not None
+        for stream, hot in enumerate(placement):
+            length = self._length - self.padding[stream // g.kv_heads]
             first, last = int(self.store.sealed[stream]), max(length, 0) // BLOCK_TOKENS
             if last > first:
-                self.store.seal(stream, staged[stream, first:last], adopt=False)
-            hot = min(self.pool.share, last)
-            self.pool.warm(stream, last - hot, staged[stream, last - hot : last])
+                self.store.seal(stream, staging.bytes[stream, first:last], adopt=False)
+            self.pool.warm(stream, hot, staging.bytes[stream, hot])
+        for sequence, padding in enumerate(self.padding):
+            self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
 
     # --- decode ------------------------------------------------------------------------------------------------
 
@@ -149,26 +168,16 @@ class TieredLayer(CacheLayerMixin):
         runtime, g = self._runtime, self.geometry
         stats = runtime.stats
         grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
-        starts = np.repeat(np.array(self.tail.start) // BLOCK_TOKENS, g.kv_heads)
-        wanted = np.repeat(
-            [runtime.selected_blocks(self.tail.count(sequence)) for sequence in range(g.batch)], g.kv_heads
-        )
+        starts, newest = self.tail.streams
+        wanted = np.maximum((runtime.config.budget - newest) // BLOCK_TOKENS, 0)
         with stats.timed("score"):
             results = self._score(grouped, starts, wanted, scale)
-            selected, priority = select(results, starts, wanted, runtime.config.sink_blocks)
-        blocks = selected.shape[1]
-        buffer = runtime.gather(g, blocks + runtime.config.recent_blocks + 1, self.device)
+            selected, priority = select(results, starts, wanted, runtime.config.sink_blocks, g.kv_heads)
+        buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
             self._fetch(plan, buffer)
-        with stats.timed("gather"):
-            hit_streams, hit_positions = plan.hits
-            buffer.bytes[hit_streams, hit_positions] = self.pool.memory[
-                hit_streams, plan.slot[hit_streams, hit_positions]
-            ]
-            keys, values, mask = self._attention_input(buffer, plan.selected)
-        with stats.timed("attend"):
-            output = scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scale)
+        output = self._attention.attend(grouped, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
             stats.promotions += self.pool.admit(plan, priority, buffer.bytes)
         return output.flatten(1, 2).unsqueeze(1)
@@ -179,59 +188,25 @@ class TieredLayer(CacheLayerMixin):
         g = self.geometry
         if (wanted >= candidates).all():
             return [None] * g.streams
-        mass = self._tail_mass(grouped, scale).reshape(g.streams, -1)
-        queries = grouped.float().cpu().numpy().reshape(g.streams, -1, g.head_dim)
-        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, scale, mass)
+        mass = self._attention.tail_mass(grouped, scale)
+        queries = stream_queries(grouped)
+        most = np.minimum(MOST_OF_ONE_HEAD * wanted, MAX_TOP_K)
+        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, most, scale, mass)
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
-
-    def _tail_mass(self, grouped: torch.Tensor, scale: float) -> npt.NDArray[np.int32]:
-        """Log-mass (log2, 8 fraction bits) of the newest tokens: int32 [batch, kv_heads, group]."""
-        parts = []
-        for sequence in range(self.geometry.batch):
-            keys = self.tail.window(sequence)[:, :, 0]
-            scores = (grouped[sequence].float() @ keys.float().transpose(1, 2)) * scale
-            parts.append(torch.logsumexp(scores, dim=-1))
-        units = torch.stack(parts) * (math.log2(math.e) * 256)
-        return units.round().clamp(LOG_MASS_MIN, LOG_MASS_MAX).to(torch.int32).cpu().numpy()
 
     def _fetch(self, plan: Plan, buffer: BlockBuffer) -> None:
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
-        stats.hits += int((plan.slot >= 0).sum())
+        stats.hits += int(np.count_nonzero(plan.slot >= 0))
         stats.misses += len(streams)
         if not len(streams):
             return
         blocks = plan.selected[streams, positions].astype(np.int64)
-        self.store.read(streams, blocks, buffer.addresses(streams, positions)).wait()
-        self.store.verify(streams, blocks, buffer.bytes[streams, positions])
-
-    def _attention_input(
-        self, buffer: BlockBuffer, selected: npt.NDArray[np.int32]
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """K and V [batch, kv_heads, tokens, head_dim] of the selected blocks and the newest tokens, and their mask."""
-        g, span = self.geometry, selected.shape[1] * BLOCK_TOKENS
-        counts = [self.tail.count(sequence) for sequence in range(g.batch)]
-        tokens = span + max(counts)
-        if self.device.type == "cpu":
-            for sequence in range(g.batch):
-                buffer.put(sequence, span, self.tail.window(sequence))
-            keys, values = buffer.keys_values(tokens)
-        else:
-            newest = self.tail.pairs[:, :, : max(counts)]
-            parts = buffer.keys_values(span)
-            keys, values = (
-                torch.cat([part.to(self.device, non_blocking=True), newest[..., which, :]], dim=2)
-                for which, part in enumerate(parts)
-            )
-        if (selected >= 0).all() and len(set(counts)) == 1:
-            return keys, values, None
-        mask = np.zeros((g.batch, g.kv_heads, 1, tokens), bool)
-        mask[..., 0, :span] = np.repeat(selected >= 0, BLOCK_TOKENS, axis=1).reshape(g.batch, g.kv_heads, span)
-        for sequence, count in enumerate(counts):
-            mask[sequence, :, 0, span : span + count] = True
-        return keys, values, torch.from_numpy(mask).to(self.device)
+        addresses = buffer.addresses(streams, positions)
+        self.store.read(streams, blocks, addresses).wait()
+        self.store.verify(streams, blocks, addresses)
 
     # --- what transformers asks of a layer ---------------------------------------------------------------------
 

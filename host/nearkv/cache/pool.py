@@ -8,14 +8,14 @@ fails leaves the pool as it was.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
 from nearkv.policy import Policy
-
-LOWEST, HIGHEST = -np.iinfo(np.int64).max, np.iinfo(np.int64).max
+from nearkv_drivers import address_of, pool
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class Plan:
     @property
     def hits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(stream, position) of every selected block in the pool."""
-        return np.nonzero(self.slot >= 0)
+        streams, positions = np.nonzero(self.slot >= 0)
+        return streams, positions
 
-    @property
+    @cached_property
     def misses(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(stream, position) of every selected block that must be fetched."""
-        return np.nonzero((self.slot < 0) & (self.selected >= 0))
+        streams, positions = np.nonzero((self.slot < 0) & (self.selected >= 0))
+        return streams, positions
 
 
 class LayerPool:
@@ -49,53 +51,50 @@ class LayerPool:
         self._pinned = pinned_blocks
         self.memory = memory
         self._policy = policy
+        self._first_slot = address_of(memory) + np.arange(geometry.streams)[:, None] * (
+            memory.shape[1] * memory.shape[2]
+        )
         self.share = memory.shape[1]
         self.resident = np.full((geometry.streams, self.share), -1, np.int32)
         """Block held by each slot; -1 where empty."""
-        self._where = np.full((geometry.streams, 64), -1, np.int32)
+        self._where = np.empty((geometry.streams, 0), np.int64)
+        self._grow(64)
 
     def plan(self, selected: npt.NDArray[np.int32]) -> Plan:
         """Look up ``selected`` (int32 [S, k], -1 padded)."""
         self._grow(int(selected.max(initial=0)) + 1)
-        rows = np.arange(len(selected))[:, None]
-        slot = np.where(selected >= 0, self._where[rows, np.maximum(selected, 0)], -1)
-        return Plan(selected, slot.astype(np.int64))
+        # Block -1 is found in the last column, that of the row before: no block has it, so it always says "nowhere".
+        return Plan(selected, self._where.take(self._first_block + selected))
+
+    def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
+        return np.asarray(self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
 
     def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
         """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.
 
-        ``fetched`` is uint8 [S, k or more, kv block bytes], laid out as ``plan.selected``; ``priority`` [S, k].
+        ``fetched`` is uint8 [S, k or more, kv block bytes], contiguous and laid out as ``plan.selected``; ``priority``
+        uint32 [S, k].
         """
         self._policy.observe(self.layer, plan.selected, priority)
-        if not self.share:
+        if not self.share or not len(plan.misses[0]):
             return 0
         missed = np.where(plan.slot < 0, plan.selected, -1)
-        candidates = np.concatenate([self.resident, missed], axis=1)
-        values = np.where(candidates < self._pinned, HIGHEST, self._policy.values(self.layer, candidates))
-        values = np.where(candidates >= 0, values, LOWEST)
-        order = np.argsort(-values, axis=1, kind="stable")
-        kept = np.zeros(candidates.shape, bool)
-        np.put_along_axis(kept, order[:, : self.share], True, axis=1)
-        kept &= candidates >= 0
-        streams, positions = np.nonzero(kept[:, self.share :])
-        if not len(streams):
-            return 0
-        # The i-th newcomer of a stream takes its i-th slot that is not kept; there are at least as many.
-        free = np.argsort(kept[:, : self.share], axis=1, kind="stable")
-        rank = np.concatenate([np.arange(n) for n in np.bincount(streams, minlength=len(kept)).tolist()])
-        slots = free[streams, rank]
-        self._place(streams, slots, plan.selected[streams, positions])
-        self.memory[streams, slots] = fetched[streams, positions]
-        return len(streams)
+        values = self._policy.values(self.layer, np.concatenate([self.resident, missed], axis=1))
+        return pool.admit(
+            self.resident, self._where, plan.selected, plan.slot, values, self._pinned, fetched, self.memory
+        )
 
-    def warm(self, stream: int, first: int, blocks: npt.NDArray[np.uint8]) -> None:
-        """Fill ``stream`` with ``blocks`` (uint8 [n, kv block bytes], n <= share), the first being block ``first``."""
+    def warm(self, stream: int, blocks: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
+        """Let ``stream`` hold exactly ``blocks`` (int32 [n], n <= share), whose bytes are ``data`` [n, block bytes]."""
         count = len(blocks)
+        self._grow(int(blocks.max(initial=0)) + 1)
+        self._where[stream] = -1
+        self.resident[stream] = -1
         if not count:
             return
-        self._grow(first + count)
-        self._place(np.full(count, stream), np.arange(count), np.arange(first, first + count, dtype=np.int32))
-        self.memory[stream, :count] = blocks
+        self._place(np.full(count, stream), np.arange(count), blocks)
+        self.memory[stream, :count] = data
 
     def _place(
         self, streams: npt.NDArray[np.int64], slots: npt.NDArray[np.int64], blocks: npt.NDArray[np.int32]
@@ -107,6 +106,8 @@ class LayerPool:
         self._where[streams, blocks] = slots
 
     def _grow(self, blocks: int) -> None:
-        have = self._where.shape[1]
-        if blocks > have:
-            self._where = np.pad(self._where, ((0, 0), (0, max(have, blocks - have))), constant_values=-1)
+        streams, have = self._where.shape
+        if blocks >= have:
+            wide = max(2 * have, blocks + 1)
+            self._where = np.pad(self._where, ((0, 0), (0, wide - have)), constant_values=-1)
+            self._first_block = np.arange(0, streams * wide, wide)[:, None]

@@ -5,28 +5,34 @@ from __future__ import annotations
 import math
 
 import torch
-from nearkv_drivers.device import Device
-from nearkv_drivers.wire import BLOCK_TOKENS
 
 from nearkv.cache.buffers import BlockBuffer, aligned_bytes
 from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.pool import LayerPool
+from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
 from nearkv.errors import MemoryLimitError
 from nearkv.policy import create
+from nearkv_drivers.device import Device
+from nearkv_drivers.wire import BLOCK_TOKENS
 
-DEFAULT_HOT_SHARE = 0.75
-"""Share of a step's selection that stays hot where no DRAM limit is given."""
+DEFAULT_HOT_SHARE = 1.5
+"""Hot blocks per block of a step's selection where no DRAM limit is given: consecutive selections overlap by about
+three quarters, so the last few steps' union needs little more than one selection."""
+
+MOST_HOT_SHARE = 16
+"""Hot blocks per selected block beyond which a DRAM limit is not used up, where the context's length is unknown."""
 
 
 class Runtime:
     """Shared by the ``layers`` tiered layers of a cache; one step or prefill touches one layer at a time.
 
     ``staging`` holds one layer's full KV during prefill (the source of its write-behind), ``gather`` one layer's
-    attention input during decode. Both are shared, so memory beyond the hot pool stays at one layer's.
+    selected blocks during decode (only those fetched, where the host attends). Both are shared, so memory beyond the
+    hot pool stays at one layer's.
     """
 
     def __init__(self, config: TierConfig, device: Device, layers: int) -> None:
@@ -45,7 +51,7 @@ class Runtime:
         return max((self.config.budget - tail_tokens) // BLOCK_TOKENS, 0)
 
     def pool(self, layer: int, geometry: Geometry) -> LayerPool:
-        """The hot pool of ``layer``, with its share of the DRAM limit. Raises MemoryLimitError naming what is needed."""
+        """The hot pool of ``layer``, its share of the DRAM limit. Raises MemoryLimitError naming what is needed."""
         share = self._hot_blocks(geometry)
         nbytes = geometry.streams * share * geometry.kv_block_bytes
         memory = aligned_bytes(nbytes).reshape(geometry.streams, share, geometry.kv_block_bytes)
@@ -65,8 +71,10 @@ class Runtime:
         return self._buffer(self._staging, geometry, blocks, device)
 
     def gather(self, geometry: Geometry, blocks: int, device: torch.device) -> BlockBuffer:
-        """The buffer of one layer's attention input, at least ``blocks`` per stream."""
-        return self._buffer(self._gather, geometry, blocks, device)
+        """The buffer of one layer's selected blocks, at least ``blocks`` per stream, once its last copies are done."""
+        buffer = self._buffer(self._gather, geometry, blocks, device)
+        buffer.wait_until_free()
+        return buffer
 
     def release_staging(self) -> None:
         """Give the prefill buffers back once decode begins."""
@@ -101,14 +109,15 @@ class Runtime:
             return max(math.ceil(DEFAULT_HOT_SHARE * wanted), config.sink_blocks + 1)
         per_block = self.layers * geometry.streams * geometry.kv_block_bytes
         tails = self.layers * geometry.streams * (config.recent_blocks + 1) * BLOCK_TOKENS * geometry.token_bytes
-        gather = geometry.streams * (wanted + config.recent_blocks + 1) * geometry.kv_block_bytes
+        gather = geometry.streams * MOST_OF_ONE_HEAD * wanted * geometry.kv_block_bytes
         share = (config.dram_limit - tails - gather) // per_block
         if share < config.sink_blocks + 1:
             need = tails + gather + (config.sink_blocks + 1) * per_block
             raise MemoryLimitError(
-                f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a budget "
-                f"of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one layer's "
-                f"attention input {gather:,}, sink and one hot block per stream {need - tails - gather:,}); "
+                f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a "
+                f"budget of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one "
+                f"layer's fetched blocks {gather:,}, sink and one hot block per stream {need - tails - gather:,}); "
                 "raise the limit or lower the budget"
             )
-        return int(min(share, wanted))
+        expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
+        return int(min(share, expected or MOST_HOT_SHARE * wanted))

@@ -5,17 +5,18 @@ Life of a block: written once, when sealed; the drive is a complete backing stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from nearkv_drivers import native
-from nearkv_drivers.device import Device, ReadHandle, StorageError
-from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
 from nearkv.cache.buffers import BlockBuffer, token_view
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
+from nearkv_drivers import native
+from nearkv_drivers.device import Device, ReadHandle, StorageError
+from nearkv_drivers.runs import Places
+from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
 GROWTH_BLOCKS = 64
 """Blocks by which a stream's extents grow once what was expected is used up."""
@@ -23,7 +24,7 @@ GROWTH_BLOCKS = 64
 
 @dataclass
 class ScoreRun:
-    """Score blocks of one segment that follow each other on the drive: ``blocks`` of them from ``extent``'s ``first`` byte."""
+    """``blocks`` score blocks of segment number ``segment`` that follow each other from drive address ``offset``."""
 
     offset: int
     blocks: int
@@ -39,6 +40,26 @@ class StreamIndex:
         self.score_extent: ScoreExtent | None = None
         self.kv_next = 0
         self.kv_room = 0
+        self._first = 0
+        self._first_runs: tuple[Places, slice | list[int]] = (), slice(0)
+
+    def first_runs(self, blocks: int) -> tuple[Places, slice | list[int]]:
+        """Places of the runs that hold the first ``blocks`` score blocks, and an index of their segments.
+
+        Sealed blocks stay where they are, so the answer is kept until another count is asked for.
+        """
+        if blocks != self._first:
+            places, segments, left = [], [], blocks
+            for run in self.runs:
+                if left <= 0:
+                    break
+                places.append((run.offset, min(run.blocks, left)))
+                segments.append(run.segment)
+                left -= run.blocks
+            in_order = segments == list(range(len(segments)))
+            self._first = blocks
+            self._first_runs = tuple(places), slice(len(segments)) if in_order else segments
+        return self._first_runs
 
 
 class LayerStore:
@@ -82,7 +103,7 @@ class LayerStore:
             handle.wait()
 
     def scaling(self, streams: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
-        """Centres float32 [R, segments, d] and scales float64 [R, segments] of ``streams`` [R].
+        """Centres float32 [R, segments, d] and scales float64 [R, segments] of ``streams`` [R], ascending.
 
         A stream with fewer segments than another is filled up; what fills it is never used.
         """
@@ -95,19 +116,19 @@ class LayerStore:
                 np.array([[segment.scale for segment in row] for row in padded], np.float64),
             )
         centres, scales = self._scaling
-        return centres[streams], scales[streams]
+        return (centres, scales) if len(streams) == len(centres) else (centres[streams], scales[streams])
 
     def read(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
     ) -> ReadHandle:
-        """Read KV ``blocks`` of ``streams`` to host ``addresses``, in one batch. Check with :meth:`verify` when done."""
+        """Read KV ``blocks`` of ``streams`` to host ``addresses`` in one batch; check with :meth:`verify` when done."""
         return self._device.read(self._kv_offset[streams, blocks], self.geometry.kv_block_bytes, addresses)
 
     def verify(
-        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
+        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
     ) -> None:
-        """Check KV blocks read into ``data`` (uint8 [n, kv block bytes]) against their CRC-32C. Raises StorageError."""
-        wrong = native.crc32c_rows(data) != self._crc[streams, blocks]
+        """Check KV ``blocks`` read to host ``addresses`` against their CRC-32C. Raises StorageError."""
+        wrong = native.crc32c_at(addresses, self.geometry.kv_block_bytes) != self._crc[streams, blocks]
         if wrong.any():
             at = int(np.argmax(wrong))
             raise StorageError(
@@ -123,30 +144,28 @@ class LayerStore:
         blocks = np.concatenate([np.arange(n) for n in self.sealed]) if len(streams) else streams
         if not len(streams):
             return
-        self.read(streams, blocks, target.addresses(streams, blocks)).wait()
-        for stream, count in enumerate(self.sealed.tolist()):
-            at = np.full(count, stream), np.arange(count)
-            self.verify(*at, target.bytes[stream, :count])
+        addresses = target.addresses(streams, blocks)
+        self.read(streams, blocks, addresses).wait()
+        self.verify(streams, blocks, addresses)
 
-    def _encode(
-        self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool
-    ) -> tuple[Segment, int]:
+    def _encode(self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool) -> tuple[Segment, int]:
         """Encode the keys of ``blocks``; returns the new segment and the number of the one it is scored with."""
         index, g = self.streams[stream], self.geometry
         one = Geometry(1, 1, g.head_dim, g.dtype, g.bits)
         keys = token_view(blocks[None], one)[0, 0, :, :, 0].reshape(-1, g.head_dim).float().numpy()
-        header = {"stream": self.layer << 32 | stream, "first_block": first}
+        name = self.layer << 32 | stream
         try:
             if adopt and index.segments and native.can_adopt(keys, index.segments[-1]):
-                segment = native.encode_segment(keys, g.bits, adopt=index.segments[-1], **header)
+                segment = native.encode_segment(keys, g.bits, stream=name, first_block=first, adopt=index.segments[-1])
                 return segment, len(index.segments) - 1
-            segment = native.encode_segment(keys, g.bits, **header)
+            segment = native.encode_segment(keys, g.bits, stream=name, first_block=first)
         except ContractError as error:
             raise ContractError(
                 f"layer {self.layer}, KV head {stream % g.kv_heads}, sequence {stream // g.kv_heads}, "
                 f"tokens from {first * BLOCK_TOKENS}: {error}"
             ) from error
-        index.segments.append(segment)
+        # Only the centre and the scale are needed again; the blocks would be a second copy of what the drive holds.
+        index.segments.append(replace(segment, blocks=segment.blocks[:0].copy()))
         self._scaling = None
         return segment, len(index.segments) - 1
 

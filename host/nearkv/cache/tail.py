@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 import torch
-from nearkv_drivers.wire import BLOCK_TOKENS
 
 from nearkv.cache.geometry import Geometry
+from nearkv_drivers.wire import BLOCK_TOKENS
+
+
+class StreamWindows(NamedTuple):
+    """Per stream int64 [S]: ``first_block``, where the window starts, and its ``tokens``."""
+
+    first_block: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.int64]
+
+
+@lru_cache(2)
+def _stream_windows(start: tuple[int, ...], length: tuple[int, ...], kv_heads: int) -> StreamWindows:
+    """The same for all layers of a step, hence the cache."""
+    starts, lengths = (np.repeat(np.array(each, np.int64), kv_heads) for each in (start, length))
+    windows = StreamWindows(starts // BLOCK_TOKENS, lengths - starts)
+    for array in windows:
+        array.flags.writeable = False
+    return windows
 
 
 class Tail:
     """Tokens [start, length) of every sequence; ``start`` is a multiple of 32.
 
-    ``pairs`` is [batch, kv_heads, (recent + 1) * 32, 2, head_dim] on the model's device. A sequence whose window is full
-    of sealed blocks gives up its oldest block, so at least ``recent`` sealed blocks stay once there are as many.
+    ``pairs`` is [batch, kv_heads, (recent + 1) * 32, 2, head_dim] on the model's device. A sequence whose window is
+    full of sealed blocks gives up its oldest block, so at least ``recent`` sealed blocks stay once there are as many.
     """
 
     def __init__(self, geometry: Geometry, recent_blocks: int, device: torch.device) -> None:
@@ -32,6 +54,16 @@ class Tail:
         """Tokens of ``sequence`` in the window."""
         return self.length[sequence] - self.start[sequence]
 
+    @property
+    def counts(self) -> list[int]:
+        """Tokens of every sequence in the window."""
+        return [length - start for length, start in zip(self.length, self.start, strict=True)]
+
+    @property
+    def streams(self) -> StreamWindows:
+        """The windows by stream."""
+        return _stream_windows(tuple(self.start), tuple(self.length), self.pairs.shape[1])
+
     def window(self, sequence: int) -> torch.Tensor:
         """The window's tokens [kv_heads, count, 2, head_dim] of ``sequence``."""
         return self.pairs[sequence, :, : self.count(sequence)]
@@ -41,17 +73,13 @@ class Tail:
 
         Returns the sequences whose newest block is complete and must be sealed; see :meth:`newest_block`.
         """
-        complete = []
-        for sequence in range(len(self.length)):
+        tokens = torch.stack([keys, values], dim=3)
+        for sequence, length in enumerate(self.length):
             if self.count(sequence) == self.capacity:
                 self._give_up_oldest(sequence)
-            at = self.count(sequence)
-            self.pairs[sequence, :, at, 0] = keys[sequence, :, 0]
-            self.pairs[sequence, :, at, 1] = values[sequence, :, 0]
-            self.length[sequence] += 1
-            if self.length[sequence] % BLOCK_TOKENS == 0:
-                complete.append(sequence)
-        return complete
+            self.pairs[sequence].narrow(1, self.count(sequence), 1).copy_(tokens[sequence])
+            self.length[sequence] = length + 1
+        return [sequence for sequence, length in enumerate(self.length) if length % BLOCK_TOKENS == 0]
 
     def newest_block(self, sequence: int) -> torch.Tensor:
         """The last 32 tokens [kv_heads, 32, 2, head_dim] of ``sequence``."""
@@ -59,7 +87,7 @@ class Tail:
         return self.pairs[sequence, :, count - BLOCK_TOKENS : count]
 
     def load(self, sequence: int, length: int, tokens: torch.Tensor) -> None:
-        """After a prefill to ``length`` tokens: keep the window out of ``tokens`` [kv_heads, blocks, 32, 2, head_dim]."""
+        """Keep the window of ``length`` tokens [kv_heads, blocks, 32, 2, head_dim] that a prefill staged."""
         start = max(0, length // BLOCK_TOKENS - self._recent) * BLOCK_TOKENS
         self.start[sequence], self.length[sequence] = start, length
         blocks = tokens[:, start // BLOCK_TOKENS : -(-length // BLOCK_TOKENS)]

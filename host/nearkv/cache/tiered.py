@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-import nearkv_drivers
-from nearkv_drivers.device import Device
+import torch
 from transformers import Cache, PreTrainedModel
 from transformers.configuration_utils import PreTrainedConfig
 
+import nearkv_drivers
 from nearkv.cache.config import TierConfig
 from nearkv.cache.layer import TieredLayer
 from nearkv.cache.runtime import Runtime
@@ -17,6 +17,7 @@ from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
 from nearkv.errors import UnsupportedError
 from nearkv.models import ATTENTION, TIERED, layer_plan
+from nearkv_drivers.device import Device
 
 
 class TieredCache(Cache):
@@ -62,7 +63,7 @@ class TieredCache(Cache):
         return [layer for layer in self.layers if isinstance(layer, TieredLayer) and layer.is_initialized]
 
     def dram_bytes(self) -> dict[str, int]:
-        """Host bytes that hold KV now: hot pool, newest tokens, attention input, prefill staging, sliding windows."""
+        """Host bytes that hold KV now: hot pool, newest tokens, fetched blocks, prefill staging, sliding windows."""
         layers = self.tiered_layers
         return {
             "hot_pool": sum(layer.pool.memory.nbytes for layer in layers),
@@ -74,9 +75,18 @@ class TieredCache(Cache):
     def full_kv_bytes(self) -> int:
         """Bytes that a dense cache of the same tokens would hold (padding excluded)."""
         tiered = sum(
-            sum(layer.tail.length) * layer.geometry.kv_heads * layer.geometry.token_bytes for layer in self.tiered_layers
+            sum(layer.tail.length) * layer.geometry.kv_heads * layer.geometry.token_bytes
+            for layer in self.tiered_layers
         )
         return tiered + self.dram_bytes()["windows"]
+
+    def load(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Take over the KV of ``layer`` ([batch, kv_heads, n, head_dim], no padding) that a dense cache computed."""
+        target = self.layers[layer]
+        if isinstance(target, TieredLayer):
+            target.load(keys, values)
+        elif isinstance(target, WindowLayer):
+            target.update(keys, values)
 
     def settle(self) -> None:
         """Wait until every sealed block is on the drive. Raises StorageError naming the first that failed."""

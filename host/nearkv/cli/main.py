@@ -25,11 +25,10 @@ def main() -> None:
 
 def _register() -> None:
     """Mount the commands. Their imports are heavy (torch, transformers), so they happen here."""
-    from nearkv_drivers.cards.cli import app as device_app
-    from nearkv_sim.cli import app as sim_app
-
     from nearkv.cli import compare, demo, generate
     from nearkv.trace.cli import app as trace_app
+    from nearkv_drivers.cards.cli import app as device_app
+    from nearkv_sim.cli import app as sim_app
 
     if not app.registered_commands:
         for command in (generate.generate, compare.compare, demo.demo):
@@ -46,13 +45,12 @@ def run() -> int:
     err = Console(stderr=True, soft_wrap=True)
     try:
         _register()
-        return app(standalone_mode=False) or 0
-    except KeyboardInterrupt:
+        code = int(app(standalone_mode=False) or 0)
+        if code == INTERRUPTED:  # how newer versions of typer report a Ctrl-C inside a command; older ones abort
+            raise KeyboardInterrupt
+        return code
+    except (KeyboardInterrupt, typer.Abort):
         err.print("interrupted: nothing was kept", style="bold")
-        return INTERRUPTED
-    except typer.Exit as stop:
-        return stop.exit_code
-    except typer.Abort:
         return INTERRUPTED
     except _user_errors() as error:
         err.print(f"error: {error}", style="bold red", highlight=False, markup=False)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from nearkv_drivers import DeviceError
-from nearkv_drivers.urls import parse_size
 
 from nearkv.cache.config import TierConfig
 from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv_drivers import DeviceError
+from nearkv_drivers.urls import parse_size
 
 ModelName = Annotated[str, typer.Option("--model", help="Model folder, .gguf file or cached hub id.")]
 DeviceUrl = Annotated[
@@ -56,9 +56,7 @@ def tier_config(
         except DeviceError as error:
             raise typer.BadParameter(str(error)) from error
     try:
-        return TierConfig(
-            budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens
-        )
+        return TierConfig(budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
 

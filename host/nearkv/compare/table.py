@@ -40,7 +40,12 @@ def selection_table(report: dict[str, Any]) -> Table:
     table.add_column("selector")
     table.add_column("mean", justify="right")
     table.add_column("worst layer", justify="right")
-    names = {"int4": "nearkv, INT4 keys", "int8": "nearkv, INT8 keys", "quest": "Quest (min/max)", "mean_key": "mean key"}
+    names = {
+        "int4": "nearkv, INT4 keys",
+        "int8": "nearkv, INT8 keys",
+        "quest": "Quest (min/max)",
+        "mean_key": "mean key",
+    }
     for name, shares in report["selected_mass"].items():
         label = names.get(name, f"most {name}" if name == "recent" else name)
         table.add_row(label, f"{shares['mean']:.4f}", f"{shares['worst_layer']:.4f}")

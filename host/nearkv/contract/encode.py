@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+
+from nearkv.contract.crc import crc32c
+from nearkv.contract.rotate import rotate
 from nearkv_drivers.wire import (
     BLOCK_TOKENS,
     HEADER_BYTES,
@@ -12,9 +15,6 @@ from nearkv_drivers.wire import (
     block_bytes,
     row_width,
 )
-
-from nearkv.contract.crc import crc32c
-from nearkv.contract.rotate import rotate
 
 QMAX = {8: 127, 4: 7}
 """Largest magnitude of a quantised key value, by bits."""
@@ -131,9 +131,7 @@ def pack_blocks(
     blocks[:, 36:40] = (np.arange(count) + first_block).astype("<u4")[:, None].view(np.uint8)
     blocks[:, 40:48] = np.full(count, stream, "<u8")[:, None].view(np.uint8)
     payload = rows.view(np.uint8).reshape(count, -1)
-    if bits == 4:
-        payload = (payload[:, 0::2] & 15) | (payload[:, 1::2] << 4)
-    blocks[:, HEADER_BYTES:] = payload
+    blocks[:, HEADER_BYTES:] = payload if bits == 8 else (payload[:, 0::2] & 15) | (payload[:, 1::2] << 4)
     return seal_blocks(blocks)
 
 

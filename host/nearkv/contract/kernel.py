@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from nearkv.contract.encode import block_crc
 from nearkv_drivers.wire import (
     BLOCK_TOKENS,
     EMPTY,
@@ -19,14 +21,10 @@ from nearkv_drivers.wire import (
     Segment,
 )
 
-from nearkv.contract.encode import block_crc
-
 IntArray = npt.NDArray[np.int64]
 
 
-def score(
-    query: Query, segments: Segment | Sequence[Segment], initial_total: npt.ArrayLike | None = None
-) -> Scores:
+def score(query: Query, segments: Segment | Sequence[Segment], initial_total: npt.ArrayLike | None = None) -> Scores:
     """Log-mass of every block of ``segments`` for every head of ``query``, and the totals (mode MASS).
 
     ``initial_total`` (int32 [G]) is T0, the mass known in other tiers; by default nothing.
@@ -72,7 +70,7 @@ def token_scores(
     flat = keys.reshape(-1, keys.shape[2]).astype(np.float64)
     dot = (q.astype(np.float64) @ flat.T).astype(np.int64).reshape(len(q), *m.shape)
     c_h, r_h, b_h = (np.asarray(v).astype(np.int64)[:, None, None] for v in (c, r, b))
-    return np.clip(((dot * m[None] * c_h) >> r_h) + b_h, -(2**31), 2**31 - 1)
+    return np.asarray(np.clip(((dot * m[None] * c_h) >> r_h) + b_h, -(2**31), 2**31 - 1), np.int64)
 
 
 def block_log_mass(x: IntArray, exists: npt.NDArray[np.bool_]) -> IntArray:
@@ -118,7 +116,7 @@ def priorities(scores: Scores) -> npt.NDArray[np.uint32]:
     y = np.minimum(scores.log_mass.astype(np.int64) - scores.total.astype(np.int64)[:, None], 0)
     share = ((256 + (y & 255)) << 24) >> np.minimum(8 - (y >> 8), 40)
     share = np.where(scores.log_mass == EMPTY, 0, share)
-    return share.sum(axis=0).astype(np.uint32)
+    return np.asarray(share.sum(axis=0), np.uint32)
 
 
 def top_k(scores: Scores, k: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:

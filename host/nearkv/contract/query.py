@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from nearkv_drivers.wire import FRACTION_BITS, MAX_GROUP, ContractError, Query, Segment, row_width
 
 from nearkv.contract.rotate import rotate
+from nearkv_drivers.wire import FRACTION_BITS, MAX_GROUP, ContractError, Query, Segment, row_width
 
 MAX_SHIFT = 63
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from nearkv.errors import UnsupportedError
 from nearkv.policy import names
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv.tiers.window_scaling import plan as plan_windows
@@ -54,7 +55,7 @@ def replay(
                 if fraction not in curves and fraction <= 1 and _fits(recorded, fraction):
                     curves[fraction] = replay_all(recorded, capacity(recorded, fraction), chosen, warm=warm)
             plot(curves, f"{info.model}, {info.text}", plot_file)
-    except (TraceError, ValueError, OSError) as error:
+    except (ValueError, OSError) as error:
         _fail(error)
 
 
@@ -71,7 +72,7 @@ def windows(
         total = capacity(recorded, dram_fraction) * recorded.info.layers * recorded.info.streams
         chosen = plan_windows(profile_windows(recorded), total, exact=not greedy)
         chosen.save(output)
-    except (TraceError, ValueError, OSError) as error:
+    except (ValueError, OSError) as error:
         _fail(error)
     shares = chosen.blocks
     Console().print(f"{output}: {chosen.total} of {total} blocks, {shares.min()} to {shares.max()} per stream")
@@ -79,34 +80,31 @@ def windows(
 
 @app.command()
 def record(
-    model: Annotated[str, typer.Argument(help="Model id, directory, or a .gguf file.")],
-    prompt_file: Annotated[Path, typer.Option(help="Text to run through the model.")],
-    output: Annotated[Path, typer.Option(help="Trace file to write.")],
+    prompt_file: Annotated[Path, typer.Argument(help="Text to run through the model.")],
+    output: Annotated[Path, typer.Argument(help="Trace file to write.")],
+    model: Annotated[str, typer.Option(help="Model folder, .gguf file or cached hub id.")] = "smollm2-135m-instruct",
     context: Annotated[int, typer.Option(help="Tokens of the text to take.")] = 8192,
     steps: Annotated[int, typer.Option(help="Decode steps to record, the last of those tokens.")] = 480,
     budget: Annotated[int, typer.Option(help="Tokens that attention may read per step and layer.")] = 1024,
 ) -> None:
     """Record what exact scores would select in the last steps of a text, in one dense pass."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
+    from nearkv.loading import load as load_model
     from nearkv.trace.dense import record_dense
 
     try:
         text = prompt_file.read_text()
-        place, arguments = _model_arguments(model)
-        tokenizer = AutoTokenizer.from_pretrained(place, **arguments)
-        ids = tokenizer(text, return_tensors="pt").input_ids[:, :context]
+        loaded = load_model(model)
+        ids = loaded.tokenizer(text, return_tensors="pt").input_ids[:, :context]
         if ids.shape[1] < context:
             raise TraceError(f"{prompt_file} has {ids.shape[1]} tokens, {context} were asked for")
-        network = AutoModelForCausalLM.from_pretrained(place, dtype="float32", **arguments)
         with Progress() as progress:
-            task = progress.add_task("recording layers", total=network.config.num_hidden_layers)
+            task = progress.add_task("recording layers", total=loaded.model.config.num_hidden_layers)
             trace = record_dense(
-                network, ids, steps, budget=budget, model_name=Path(model).name, text=prompt_file.name,
+                loaded.model, ids, steps, budget=budget, model_name=Path(model).name, text=prompt_file.name,
                 progress=lambda done: progress.update(task, completed=done),
             )  # fmt: skip
         save(trace, output)
-    except (TraceError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, OSError, UnsupportedError) as error:
         _fail(error)
     Console().print(f"{output}: {steps} steps, {trace.info.layers} layers, {output.stat().st_size / 2**20:.1f} MiB")
 
@@ -126,12 +124,6 @@ def _fits(trace: Any, fraction: float) -> bool:
         return capacity(trace, fraction) > 0
     except TraceError:
         return False
-
-
-def _model_arguments(model: str) -> tuple[str, dict[str, str]]:
-    """What transformers' from_pretrained takes for ``model``."""
-    path = Path(model)
-    return (str(path.parent), {"gguf_file": path.name}) if path.suffix == ".gguf" else (model, {})
 
 
 def _fail(error: Exception) -> NoReturn:

@@ -1,0 +1,97 @@
+"""Placement policies, warm-up, window scaling and SSD layout on recorded traces; prints and writes one JSON.
+
+usage: python bench/placement.py OUT.json TRACE TRACE... (from `nearkv trace record`; windows are profiled on each
+trace and judged on the others of the same model)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearkv.policy import Lookahead
+from nearkv.tiers.layout import ReadCost, co_selection, pack_together, read_cost
+from nearkv.tiers.window_scaling import WindowProfile, plan, uniform
+from nearkv.trace import Trace, load, replay, replay_all
+from nearkv.trace.profile import profile_windows
+from nearkv.trace.replay import capacity, prompt_blocks
+from nearkv.trace.report import as_json
+
+FRACTIONS = (0.15, 0.2, 0.25)
+
+
+def policies(trace: Trace) -> dict[str, Any]:
+    """Per DRAM fraction and start (cold, warm): every policy's results."""
+    return {
+        f"{fraction:g}": {
+            start: as_json(replay_all(trace, capacity(trace, fraction), warm=start == "warm"), trace)
+            for start in ("cold", "warm")
+        }
+        for fraction in FRACTIONS
+        if int(prompt_blocks(trace) * fraction) > trace.always
+    }
+
+
+def windows(profile: WindowProfile, judged: Trace, fraction: float) -> dict[str, Any]:
+    """Bytes from the drive on ``judged``: equal shares, one window for all, and windows chosen by ``profile``."""
+    share = capacity(judged, fraction)
+    total = share * judged.info.layers * judged.info.streams
+    pools: dict[str, Any] = {
+        "equal_shares": share,
+        "scaled": plan(profile, total).blocks,
+        "scaled_greedy": plan(profile, total, exact=False).blocks,
+    }
+    if profile.blocks[:, :, 0].sum() <= total:
+        pools["one_window"] = uniform(profile, total).blocks
+    runs = {name: replay(judged, Lookahead(), pool, warm=True) for name, pool in pools.items()}
+    return {name: {"bytes": run.bytes_from_drive, "pool_blocks": run.pool_blocks} for name, run in runs.items()}
+
+
+def layout(trace: Trace) -> dict[str, Any]:
+    """Reads per step and bytes read per byte used, in order of position and packed by the prompt's last queries."""
+    info, learn, blocks = trace.info, trace.info.prompt_steps, int(trace.ranked.max()) + 1
+    result: dict[str, Any] = {}
+    for bridge in (0, 1, 2):
+        costs: dict[str, list[ReadCost]] = {"position": [], "packed": []}
+        for layer in range(info.layers):
+            for stream in range(info.streams):
+                chosen = trace.chosen[:, layer, stream]
+                packed = pack_together(co_selection(chosen[:learn], blocks))
+                costs["position"].append(read_cost(chosen[learn:], np.arange(blocks), bridge))
+                costs["packed"].append(read_cost(chosen[learn:], packed, bridge))
+        result[f"bridge {bridge}"] = {
+            name: {
+                "reads_per_step": float(np.mean([cost.reads_per_step for cost in found])),
+                "bytes_read_per_byte_used": sum(cost.read for cost in found) / sum(cost.used for cost in found),
+            }
+            for name, found in costs.items()
+        }
+    return result
+
+
+def main(output: str, *paths: str) -> None:
+    """Measure all of ``paths`` and write ``output``."""
+    traces = {Path(path).name: load(path) for path in paths}
+    result: dict[str, Any] = {"policies": {}, "layout": {}, "windows": {}}
+    models = [trace.info.model for trace in traces.values()]
+    for name, trace in traces.items():
+        profile = profile_windows(trace) if models.count(trace.info.model) > 1 else None
+        result["policies"][name] = policies(trace)
+        result["layout"][name] = layout(trace)
+        for other, judged in traces.items():
+            if profile is not None and other != name and judged.info.model == trace.info.model:
+                for fraction in FRACTIONS[1:]:
+                    result["windows"][f"{name} -> {other} at {fraction:g}"] = windows(profile, judged, fraction)
+    text = json.dumps(result, indent=1)
+    Path(output).write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

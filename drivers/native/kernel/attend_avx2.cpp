@@ -1,0 +1,7 @@
+#include "attend_tiles.inl"
+
+namespace nearkv {
+
+const AttendTokens kAttendAvx2 = attend_tokens;
+
+}  // namespace nearkv

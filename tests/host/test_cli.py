@@ -1,0 +1,399 @@
+"""The command line in this process: what it answers and reports, and one sentence for everything that goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+
+from nearkv.cli.main import run
+from nearkv_drivers.drive_file import DriveFile
+
+TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>"
+TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 6
+SIZES = {"vocab_size": 260, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 2048}
+
+
+def make_folder(folder: Path, *, template: str | None = None, poison: bool = False) -> Path:
+    """A random Llama of two layers with a tokenizer of one token per byte."""
+    torch.manual_seed(0)
+    config = LlamaConfig(**SIZES, **HEADS, bos_token_id=None, eos_token_id=None)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    if poison:
+        model.model.layers[1].self_attn.k_proj.weight.data[3, 5] = float("nan")
+    model.save_pretrained(folder)
+    vocabulary = {symbol: number for number, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    fast.chat_template = template
+    fast.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("chat"), template=TEMPLATE)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Everything that a run may write: its cache, its temporary files and its working folder."""
+    for name in ("cache", "tmp", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("NEARKV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # read when transformers was imported
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+@pytest.fixture
+def text_file(home):
+    path = home / "work" / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def nearkv(home, monkeypatch, capsys):
+    """Run a command line; returns (exit code, standard output, lines of standard error)."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nearkv", *map(str, arguments)])
+        capsys.readouterr()
+        code = run()
+        said = capsys.readouterr()
+        return code, said.out, [line for line in said.err.splitlines() if line.strip()]
+
+    return call
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if not path.is_dir()}
+
+
+@pytest.fixture
+def fails(nearkv, home):
+    """Run a command line that must fail with one sentence and leave nothing behind."""
+
+    def call(*arguments, code=1, said):
+        before = files(home)
+        got, _, lines = nearkv(*arguments)
+        assert got == code, lines
+        assert len(lines) == 1, lines
+        assert lines[0].startswith("error: ")
+        assert said in lines[0]
+        assert files(home) == before
+
+    return call
+
+
+# --- generate ------------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_answered(nearkv, plain, home):
+    code, out, _ = nearkv("generate", "one two three", "--model", plain, "--max-new-tokens", 5)
+    assert code == 0
+    assert out.strip("\n")
+    assert not files(home)
+
+
+def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
+    report_file = home / "work" / "new" / "report.json"
+    code, out, _ = nearkv(
+        "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 40, "--budget", 160,
+        "--dram-limit", "300KiB", "--policy", "fifo", "--bits", 8, "--json", report_file,
+    )  # fmt: skip
+    assert code == 0
+    report = json.loads(report_file.read_text())
+    assert report["prompt_tokens"] == len(TEXT)
+    assert len(report["new_tokens"]) == 40
+    assert report["text"] in out
+    assert report["decode_steps"] == 39
+    assert report["tokens_per_second"] > 0
+    assert 0 < sum(report["dram_bytes"].values()) <= 300 << 10
+    kv_per_token = 2 * 2 * HEADS["num_key_value_heads"] * HEADS["head_dim"] * 4
+    assert report["full_kv_bytes"] == (len(TEXT) + 39) * kv_per_token
+    assert report["resident_kv_fraction"] == sum(report["dram_bytes"].values()) / report["full_kv_bytes"]
+    assert report["bytes_by_path"]["host_to_drive"] == report["drive_bytes_written"] > 0
+    assert report["bytes_by_path_per_token"]["drive_to_host"] > 0
+    assert report["bad_score_blocks"] == 0
+    assert report["device"]["simulated"] is True
+    assert report["config"] | {"budget": 160, "bits": 8, "policy": "fifo", "dram_limit": 300 << 10} == report["config"]
+    assert files(home) == {text_file, report_file}
+
+
+def test_file_and_prompt_are_one_text(nearkv, plain, home, text_file):
+    report_file = home / "report.json"
+    options = ["--model", plain, "--max-new-tokens", 1, "--json", report_file]
+    nearkv("generate", "And?", "--prompt-file", text_file, *options)
+    assert json.loads(report_file.read_text())["prompt_tokens"] == len(TEXT) + len("\n\nAnd?")
+
+
+@pytest.mark.parametrize(("raw", "rendered"), [(["--raw"], "hello"), ([], "<|user|>hello<|assistant|>")])
+def test_the_chat_template_is_used_unless_raw(nearkv, chat, home, raw, rendered):
+    report_file = home / "report.json"
+    code, _, lines = nearkv("generate", "hello", "--model", chat, "--max-new-tokens", 1, "--json", report_file, *raw)
+    assert code == 0, lines
+    assert json.loads(report_file.read_text())["prompt_tokens"] == len(rendered)
+
+
+def test_a_full_budget_gives_the_answer_of_a_large_device_and_a_small_one(nearkv, plain, home, text_file):
+    answers = []
+    for ddr in ("4GiB", "4MiB"):
+        report_file = home / f"{ddr}.json"
+        device = f"emulated:{home}/drive?ddr={ddr}"
+        code, _, lines = nearkv(
+            "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 8, "--budget", 160,
+            "--device", device, "--json", report_file,
+        )  # fmt: skip
+        assert code == 0, lines
+        report = json.loads(report_file.read_text())
+        assert report["device"]["url"] == device
+        answers.append(report["new_tokens"])
+        assert not (home / "drive").exists()
+    assert answers[0] == answers[1]
+
+
+# --- compare -------------------------------------------------------------------------------------------------------
+
+
+def test_compare_reports_what_others_rely_on(nearkv, plain, home, text_file):
+    report_file = home / "report.json"
+    code, out, lines = nearkv(
+        "compare", "--prompt-file", text_file, "--context", 400, "--tokens", 16, "--budget", 160, "--model", plain,
+        "--json", report_file,
+    )  # fmt: skip
+    assert code == 0, lines
+    report = json.loads(report_file.read_text())
+    assert report["delta_nll"] == pytest.approx(report["nll"]["nearkv"] - report["nll"]["dense"], abs=1e-9)
+    assert abs(report["delta_nll"]) < 0.1
+    assert 0 <= report["top1_agreement"] <= 1
+    assert report["resident_kv_fraction"] > 0
+    assert report["tokens_per_second"].keys() == {"dense", "nearkv"}
+    assert min(report["tokens_per_second"].values()) > 0
+    assert report["selected_mass"].keys() == {"int4", "int8", "quest", "mean_key", "recent"}
+    for shares in report["selected_mass"].values():
+        assert 0 < shares["worst_layer"] <= shares["mean"] <= 1 + 1e-9
+    assert report["selected_mass"]["int8"]["mean"] > 0.99
+    assert "most recent" in out
+    assert f"{report['top1_agreement']:.3f}" in out
+
+
+def test_with_the_whole_context_as_budget_nothing_differs(nearkv, plain, home, text_file):
+    report_file = home / "report.json"
+    code, _, lines = nearkv(
+        "compare", "--prompt-file", text_file, "--context", 100, "--tokens", 16, "--budget", 2048, "--model", plain,
+        "--json", report_file,
+    )  # fmt: skip
+    assert code == 0, lines
+    report = json.loads(report_file.read_text())
+    assert report["top1_agreement"] == 1
+    assert abs(report["delta_nll"]) < 1e-4
+
+
+def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
+    fails(
+        "compare", "--prompt-file", text_file, "--context", 4000, "--model", plain,
+        code=2, said=f"holds {len(TEXT)} tokens; --context 4000 and --tokens 256 need 4256",
+    )  # fmt: skip
+
+
+# --- wrong usage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["generate"], "give a prompt, --prompt-file, or both"),
+        (["generate", "hi", "--policy", "magic"], "no policy is called 'magic'; there are: "),
+        (["generate", "hi", "--bits", "5"], "4 or 8 bits"),
+        (["generate", "hi", "--budget", "64"], "too small"),
+        (["generate", "hi", "--budget", "many"], "'--budget'"),
+        (["generate", "hi", "--dram-limit", "much%"], "--dram-limit much%"),
+        (["generate", "hi", "--dram-limit", "6 bananas"], "--dram-limit=6 bananas is not a size"),
+        (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),
+        (["generate", "hi", "--colour", "red"], "--colour"),
+        (["compare"], "--prompt-file"),
+        (["fly"], "fly"),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
+)
+def test_wrong_usage(fails, plain, arguments, said):
+    model = ["--model", plain] if arguments[0] == "generate" else []
+    fails(*arguments, *model, code=2, said=said)
+
+
+def test_an_empty_prompt(fails, plain):
+    fails("generate", "", "--model", plain, code=2, said="the prompt is empty")
+
+
+def test_no_command_prints_the_help(nearkv):
+    code, out, lines = nearkv()
+    assert code == 2
+    assert "generate" in out + "".join(lines)
+
+
+# --- files and models ----------------------------------------------------------------------------------------------
+
+
+def test_a_missing_prompt_file(fails, plain, home):
+    fails("generate", "--prompt-file", home / "none.txt", "--model", plain, said="none.txt")
+
+
+def test_a_binary_prompt_file(fails, plain, home):
+    path = home / "picture.txt"
+    path.write_bytes(b"PNG\xff\xfe")
+    fails("generate", "--prompt-file", path, "--model", plain, said="picture.txt is not UTF-8 text (byte 3)")
+
+
+def test_a_prompt_file_that_is_a_folder(fails, plain, home):
+    fails("generate", "--prompt-file", home, "--model", plain, said=str(home))
+
+
+def test_an_unknown_model(fails):
+    fails("generate", "hi", "--model", "nobody/nothing", said="the model 'nobody/nothing' cannot be loaded: ")
+
+
+def test_keys_that_are_not_finite(fails, tmp_path_factory):
+    folder = make_folder(tmp_path_factory.mktemp("poisoned"), poison=True)
+    said = "layer 1, KV head 0, sequence 0, tokens from 0: the key of token 0 is not finite"
+    fails("generate", TEXT, "--model", folder, said=said)
+
+
+def test_a_dram_limit_that_is_too_small(fails, plain):
+    fails("generate", TEXT, "--model", plain, "--dram-limit", "1KiB", said="a DRAM limit of 1,024 bytes is too small")
+
+
+def test_a_report_that_cannot_be_written(nearkv, plain, home, text_file):
+    report = text_file / "report.json"
+    code, out, lines = nearkv("generate", "hi", "--model", plain, "--max-new-tokens", 4, "--json", report)
+    assert code == 1
+    assert out.strip("\n")  # the answer is not lost with the report
+    assert lines[-1].startswith("error: ")
+    assert "text.txt" in lines[-1]
+    assert files(home) == {text_file}
+
+
+# --- drives --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def generate_on(fails, plain):
+    """Generate with a drive that must be refused."""
+
+    def call(device, said):
+        fails("generate", TEXT, "--model", plain, "--max-new-tokens", 4, "--device", device, said=said)
+
+    return call
+
+
+@contextmanager
+def mounted(folder: Path, options: str):
+    """A small file system of its own on ``folder``; skips where mounting is not permitted."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True) if os.geteuid() == 0 else None
+    if result is None or result.returncode:
+        pytest.skip(f"may not mount a tmpfs here ({'not root' if result is None else result.stderr.strip()})")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_an_unknown_device(generate_on):
+    generate_on("floppy:/dev/fd0", "unknown device scheme 'floppy:' (known: ")
+
+
+def test_a_folder_that_does_not_exist(generate_on, home):
+    generate_on(f"emulated:{home}/missing/drive", f"the folder {home}/missing does not exist")
+
+
+def test_a_path_without_permission(generate_on, home):
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    (home / "locked").mkdir(mode=0o500)
+    generate_on(f"emulated:{home}/locked/drive", "no permission to create or write")
+
+
+def test_a_read_only_file_system(generate_on, home, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("read-only")
+    with mounted(folder, "ro,size=1m"):
+        generate_on(f"emulated:{folder}/drive", "read-only file system")
+
+
+def test_a_full_disk(generate_on, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    with mounted(folder, "size=64k"):
+        generate_on(f"emulated:{folder}/drive", "no space left")
+        assert not files(folder)
+
+
+def test_a_file_size_limit(generate_on, home):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        generate_on(f"emulated:{home}/drive", "file size limit")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_strangers_file_is_left_alone(generate_on, home):
+    path = home / "thesis.tex"
+    path.write_bytes(b"x" * 10_000)
+    generate_on(f"emulated:{path}", "exists and was left alone")
+    assert path.read_bytes() == b"x" * 10_000
+
+
+def test_a_truncated_store_file(generate_on, home):
+    path = home / "drive"
+    path.touch()  # a file that existed before is kept
+    with DriveFile(path) as drive:
+        drive._reserve(0, 1 << 20)
+    os.truncate(path, 1 << 16)
+    generate_on(f"emulated:{path}", "is truncated: it holds 65536 bytes")
+    assert path.stat().st_size == 1 << 16
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_leaves_nothing(plain, home, text_file):
+    before = files(home)
+    command = [sys.executable, "-c", "from nearkv.cli import main; main()", "generate", "--prompt-file", str(text_file)]
+    command += ["--model", str(plain), "--max-new-tokens", "1000000", "--budget", "160"]
+    environment = {**os.environ, "TMPDIR": str(home / "tmp")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=environment, **pipes)
+    try:
+        while process.poll() is None and not any((home / "cache").glob("drive-*")):
+            time.sleep(0.05)
+        time.sleep(1)  # well into the answer
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    lines = [line for line in err.splitlines() if line.strip()]
+    assert process.returncode == 130, err
+    assert not out
+    assert lines == ["interrupted: nothing was kept"]
+    assert files(home) == before
