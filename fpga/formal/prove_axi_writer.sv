@@ -44,6 +44,10 @@ module prove_axi_writer
   wire logic [5:0] beats = 6'(awlen) + 6'd1;
   wire logic [5:0] open = promised + (issued ? beats : 6'd0);
 
+  // Lengths of the oldest burst with unsent data and of the one after it.
+  wire logic [5:0] head = 6'(writer.length) + 6'd1;
+  wire logic [5:0] next = 6'(writer.length_fifo.memory[!writer.length_fifo.read_pointer[0]]) + 6'd1;
+
   always_ff @(posedge clk) begin
     assume (!bvalid || answered != ended);
     assume (!command_valid || command_beats != 0);
@@ -69,8 +73,16 @@ module prove_axi_writer
       last_ends_a_burst: assert (!(sent && wlast) || ended != bursts + 6'(issued));
       outstanding: assert (bursts + 6'(issued) - answered <= 6'(MAX_OUTSTANDING));
       idle_is_quiet: assert (!idle || (!awvalid && answered == bursts));
-      // How the writer's own counters relate to the above: a lemma that shortens the search.
+      // How the writer's own state relates to the above: lemmas that shorten the search.
       counted: assert (6'(writer.promised) == open);
+      owned: assert (writer.stored >= writer.promised);
+      lengths: assert (open + 6'(writer.sent) == (writer.lengths == 0 ? 6'd0 : writer.lengths == 1 ? head : head + next));
+      not_over: assert (6'(writer.sent) < (writer.lengths == 0 ? 6'd1 : head));
+      short: assert (writer.lengths == 0 || (head <= 6'(MAX_BURST) && (writer.lengths == 1 || next <= 6'(MAX_BURST))));
+      unsent: assert (6'(writer.lengths) == bursts + 6'(issued) - ended);
+      unanswered: assert (6'(writer.outstanding) == bursts + 6'(issued) - answered);
+      sent_first: assert (ended - answered <= 6'(writer.outstanding));
+      aligned: assert (writer.transfer.beats == 0 || writer.transfer.address[5:0] == 0);
     end
   end
 endmodule

@@ -15,7 +15,9 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dedupe import dedupe
 from levels import longest_levels
@@ -107,7 +109,22 @@ def synthesise(out: Path) -> dict[str, int]:
             ],
             log,
         )
-    return dict(json.loads((out / "statistics.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"])
+    return total_cells(json.loads((out / "statistics.json").read_text(encoding="utf-8"))["modules"], TOP)
+
+
+def total_cells(modules: Mapping[str, Mapping[str, Any]], top: str) -> dict[str, int]:
+    """Cells of ``top`` with all that it instantiates, by type (Yosys's own sum leaves types out)."""
+
+    @cache
+    def cells_of(name: str) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for kind, count in modules["\\" + name]["num_cells_by_type"].items():
+            inside = cells_of(kind) if "\\" + kind in modules else Counter({kind: 1})
+            for cell, times in inside.items():
+                total[cell] += count * times
+        return total
+
+    return dict(cells_of(top))
 
 
 def utilisation(cells: Mapping[str, int]) -> dict[str, float]:

@@ -15,7 +15,8 @@ _BIT = re.compile(r"(\d+)'([01xz]+)|([\\$]\S+)(?: \[(\d+)(?::(\d+))?\])?")
 
 LOGIC = re.compile(r"\\(LUT[1-6]|MUXF[789]|CARRY[48]|INV)")
 _OUTPUTS = frozenset({"O", "CO"})
-_LEVEL = re.compile(r"\\LUT[1-6]|\\CARRY[48]")
+_LUT = re.compile(r"\\LUT[1-6]")
+_CARRY = re.compile(r"\\CARRY[48]")
 
 
 def longest_levels(netlist: str) -> dict[str, int]:
@@ -46,10 +47,10 @@ def _module_depth(body: str) -> int:
     widths = {name: int(width) if width else 1 for width, name in _WIRE.findall(body)}
     driver: dict[tuple[str, int], str] = {}
     inputs: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    weight: dict[str, int] = {}
+    kinds: dict[str, str] = {}
     for kind, name, ports in _CELL.findall(body):
         if LOGIC.fullmatch(kind):
-            weight[name] = int(bool(_LEVEL.fullmatch(kind)))
+            kinds[name] = kind
             for port, signal in _PORT.findall(ports):
                 bits = _bits(signal, widths)
                 if port in _OUTPUTS:
@@ -59,15 +60,21 @@ def _module_depth(body: str) -> int:
     alias = _aliases(body, widths)
     graph = {
         name: {driver[bit] for bit in (alias.get(bit, bit) for bit in inputs[name]) if bit in driver} - {name}
-        for name in weight
+        for name in kinds
     }
     depth: dict[str, int] = {}
     try:
         for name in TopologicalSorter(graph).static_order():
-            depth[name] = weight[name] + max((depth[before] for before in graph[name]), default=0)
+            depth[name] = max((depth[before] + _step(kinds[before], kinds[name]) for before in graph[name]), default=0)
+            depth[name] = max(depth[name], _step("", kinds[name]))
     except CycleError as error:
         raise ValueError(f"the netlist has a combinational loop: {error.args[1]}") from error
     return max(depth.values(), default=0)
+
+
+def _step(before: str, kind: str) -> int:
+    """Levels that a cell adds behind another: a LUT one, the first link of a carry chain one, everything else none."""
+    return int(bool(_LUT.fullmatch(kind) or (_CARRY.fullmatch(kind) and not _CARRY.fullmatch(before))))
 
 
 def _aliases(body: str, widths: dict[str, int]) -> dict[tuple[str, int], tuple[str, int]]:

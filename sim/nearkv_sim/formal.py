@@ -127,6 +127,9 @@ def main() -> int:
         except ImportError as error:
             print(f"error: proofs need the package {error.name}: pip install 'nearkv[sim]'", file=sys.stderr)
             return 1
+        except RuntimeError as error:
+            print(f"error: {name}: {error}", file=sys.stderr)
+            return 1
         held &= verdict.holds is True
         print(verdict.line(), flush=True)
     return int(not held)

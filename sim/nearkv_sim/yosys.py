@@ -1,36 +1,40 @@
-"""Yosys in this process (the package pyosys), with what it prints sent to a log file."""
+"""Yosys (the package pyosys) in a process of its own, because an error ends the process that it runs in."""
 
 from __future__ import annotations
 
-import os
+import importlib.util
+import json
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def run_script(commands: Iterable[str], log: Path) -> None:
+def run_script(commands: Sequence[str], log: Path) -> None:
     """Run Yosys ``commands`` on a new design; everything that it prints is appended to ``log``.
 
-    Raises ImportError where pyosys is missing, RuntimeError where a command fails.
+    Raises ModuleNotFoundError where pyosys is missing, RuntimeError with the end of the log where a command fails.
     """
+    if importlib.util.find_spec("pyosys") is None:
+        raise ModuleNotFoundError("pyosys is not installed", name="pyosys")
+    with log.open("a", encoding="utf-8") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", __name__], input=json.dumps([str(log), *commands]), text=True,
+            stdout=file, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"Yosys failed ({log}):\n{log.read_text(encoding='utf-8', errors='replace')[-1500:]}")
+
+
+def main() -> None:
+    """Run the commands on standard input: a JSON list, the log file first."""
     from pyosys import libyosys
 
+    log, *commands = json.load(sys.stdin)
     design = libyosys.Design()
-    with _output_to(log):
-        for command in commands:
-            libyosys.run_pass(f"tee -q -a {log} {command}", design)
+    for command in commands:
+        libyosys.run_pass(f"tee -q -a {log} {command}", design)
 
 
-@contextmanager
-def _output_to(log: Path) -> Iterator[None]:
-    """Send this process's standard output to ``log``: pyosys announces commands there whatever it is told."""
-    sys.stdout.flush()
-    saved = os.dup(1)
-    with log.open("a", encoding="utf-8") as file:
-        os.dup2(file.fileno(), 1)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+if __name__ == "__main__":
+    main()

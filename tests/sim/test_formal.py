@@ -48,6 +48,12 @@ def test_a_planted_bug_fails_the_proof(tmp_path, name, file, right, wrong):
     assert "FAILED" in verdict.line()
 
 
+def test_a_source_that_does_not_parse_is_an_error_and_no_proof(tmp_path):
+    sources = planted(tmp_path, "nkv_skid.sv", "logic spare_valid;", "logic spare_valid")
+    with pytest.raises(RuntimeError, match="Yosys failed"):
+        prove("skid", sources)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", proofs())
 def test_every_proof_holds(name):

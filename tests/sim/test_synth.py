@@ -55,6 +55,15 @@ def test_cells_count_as_what_they_take(synth):
     assert used == {"lut": 41, "ff": 8, "dsp": 4, "bram36": 3.5, "uram": 1}
 
 
+def test_cells_are_summed_over_the_hierarchy(synth):
+    modules = {
+        "\\top": {"num_cells_by_type": {"LUT6": 1, "pair": 2}},
+        "\\pair": {"num_cells_by_type": {"leaf": 2, "FDRE": 3}},
+        "\\leaf": {"num_cells_by_type": {"FDRE": 5, "LUT6": 1}},
+    }
+    assert synth["estimate"].total_cells(modules, "top") == {"LUT6": 5, "FDRE": 26}
+
+
 def test_a_limit_that_is_exceeded_is_named(synth, capsys):
     used = {"lut": 10, "ff": 10, "dsp": 673, "bram36": 492, "uram": 64}
     assert synth["estimate"].print_table(used) == ["dsp"]
@@ -74,5 +83,5 @@ def test_levels_follow_luts_through_aliases_and_carry_chains_and_stop_at_registe
         + cell("FDRE", "$f", D="\\e", Q="\\q")
         + "  connect \\c \\b\n"
     )
-    assert synth["levels"].longest_levels(f"module \\m\n{body}end\n") == {"m": 3}
+    assert synth["levels"].longest_levels(f"module \\m\n{body}end\n") == {"m": 3}, "a LUT, a carry chain, a LUT"
     assert synth["estimate"].configuration()["STORE_ROWS"] == 65536
