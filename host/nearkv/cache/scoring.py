@@ -30,7 +30,9 @@ def score_layer(
     if not len(asked):
         return results
     centres, scales = store.scaling(asked)
-    q, c, r, b = native.encode_queries(queries[asked], centres, scales, scale)
+    if len(asked) < len(queries):
+        queries = queries[asked]
+    q, c, r, b = native.encode_queries(queries, centres, scales, scale)
     requests = []
     for at, stream in enumerate(asked.tolist()):
         places, segments = store.streams[stream].first_runs(int(candidates[stream]))
@@ -60,7 +62,7 @@ def select(
             count = int(candidates[stream])
             selected[stream, :count] = np.arange(count)
             continue
-        best = np.flatnonzero(result.positions >= sinks)[: wanted[stream] - sinks]
+        best = (result.positions >= sinks).nonzero()[0][: wanted[stream] - sinks]
         end = sinks + len(best)
         selected[stream, :sinks] = np.arange(sinks)
         selected[stream, sinks:end] = result.positions[best]
