@@ -66,7 +66,8 @@ class LayerPool:
 
     def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
-        return (self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
+        addresses: npt.NDArray[np.uint64] = (self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
+        return addresses
 
     def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
         """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.
