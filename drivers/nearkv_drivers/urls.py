@@ -19,7 +19,10 @@ class Scheme:
     extra: str | None = None
 
 
-SCHEMES: dict[str, Scheme] = {"emulated": Scheme("nearkv_drivers.emulated")}
+SCHEMES: dict[str, Scheme] = {
+    "emulated": Scheme("nearkv_drivers.emulated"),
+    "rtl": Scheme("nearkv_drivers.rtl", "sim"),
+}
 """Known schemes. Modules are imported when a URL of theirs is opened, never before."""
 
 _UNITS = {"": 1, "B": 1, **{f"{p}iB": 1 << 10 * (i + 1) for i, p in enumerate("KMGT")}}

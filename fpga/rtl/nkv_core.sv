@@ -94,8 +94,16 @@ module nkv_core
       .pairs_beat(pairs_valid && pairs_ready), .finished, .writer_idle, .completed
   );
   assign error = (request_error != ST_OK) ? request_error : score_error;
-  assign beat_taken = beat_valid && beat_ready;
   assign request_begins = begin_request;
+
+  // The FIFO's output multiplexer and the sequencer's decisions do not share a cycle.
+  logic key_valid, key_ready, key_error;
+  logic [BEAT_BITS-1:0] key;
+  nkv_skid #(.WIDTH(BEAT_BITS + 1)) key_register (
+      .clk, .rst_n, .in_valid(beat_valid), .in_ready(beat_ready), .in_data({beat_error, beat}),
+      .out_valid(key_valid), .out_ready(key_ready), .out_data({key_error, key})
+  );
+  assign beat_taken = key_valid && key_ready;
 
   logic mass_valid, mass_ready;
   log_mass_t mass;
@@ -103,7 +111,8 @@ module nkv_core
       .clk, .rst_n, .start(begin_request), .request, .error(score_error),
       .query_write, .write_bank, .query_head, .query_part, .query_int4(fetched.int4), .query_width(fetched.width),
       .query_beat(command_beat),
-      .run_valid, .run_ready, .run, .beat_valid, .beat_ready, .beat, .beat_error,
+      .run_valid, .run_ready, .run,
+      .beat_valid(key_valid), .beat_ready(key_ready), .beat(key), .beat_error(key_error),
       .mass_valid, .mass_ready, .mass
   );
 

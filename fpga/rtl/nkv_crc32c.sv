@@ -40,9 +40,11 @@ module nkv_crc32c
 
   logic [3:1] valid, firsts, lasts;
   logic [31:0] expected1, expected2, expected3, expected;
-  logic [BEAT_BITS-1:0] data;
-  logic [31:0] partial[GROUPS];
+  logic [GROUP_BITS-1:0] data[GROUPS];
+  logic [GROUP_BITS-1:0] partial[32];  // row j's selected bits, the groups laid over each other
   logic [31:0] beat_part, running, advanced;
+
+  wire logic [BEAT_BITS-1:0] message = first ? {beat[479:32], ~beat[31:0], 32'd0} : beat;
 
   always_comb begin
     for (int j = 0; j < 32; j++) advanced[j] = ^(running & ROWS[j][31:0]);
@@ -51,19 +53,22 @@ module nkv_crc32c
   always_ff @(posedge clk) begin
     // 1: the message. The start value of all ones inverts the first 32 bits.
     if (beat_valid) begin
-      data <= first ? {beat[479:32], ~beat[31:0], 32'd0} : beat;
+      for (int g = 0; g < GROUPS; g++) data[g] <= message[g*GROUP_BITS+:GROUP_BITS];
       expected1 <= beat[BEAT_BITS-1-:32];
     end
-    // 2: eight partial networks
+    // 2: what each row selects, eight groups laid over each other
     if (valid[1]) begin
-      for (int g = 0; g < GROUPS; g++)
-        for (int j = 0; j < 32; j++)
-          partial[g][j] <= ^(data[g*GROUP_BITS+:GROUP_BITS] & ROWS[j][g*GROUP_BITS+:GROUP_BITS]);
+      for (int j = 0; j < 32; j++) begin
+        logic [GROUP_BITS-1:0] folded;
+        folded = '0;
+        for (int g = 0; g < GROUPS; g++) folded = folded ^ (data[g] & ROWS[j][g*GROUP_BITS+:GROUP_BITS]);
+        partial[j] <= folded;
+      end
       expected2 <= expected1;
     end
     // 3: their sum
     if (valid[2]) begin
-      beat_part <= partial[0] ^ partial[1] ^ partial[2] ^ partial[3] ^ partial[4] ^ partial[5] ^ partial[6] ^ partial[7];
+      for (int j = 0; j < 32; j++) beat_part[j] <= ^partial[j];
       expected3 <= expected2;
     end
     // 4: the running value

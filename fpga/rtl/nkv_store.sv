@@ -19,7 +19,7 @@ module nkv_store
     $error("nkv_store: READ_LATENCY must be at least 1");
   end
   (* ram_style = "ultra" *) logic [HEADS*32-1:0] memory[ROWS];
-  logic [HEADS*32-1:0] stage[READ_LATENCY];
+  logic [READ_LATENCY-1:0][HEADS*32-1:0] stage;  // packed: stage 0 is the memory's own output register
   always_ff @(posedge clk) begin
     if (write) memory[write_row] <= write_data;
     if (read) stage[0] <= memory[read_row];

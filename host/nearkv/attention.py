@@ -33,6 +33,7 @@ def nearkv_attention(
     naming any argument that a tiered layer would have to ignore.
     """
     if not isinstance(key, TieredLayer):
+        assert isinstance(value, torch.Tensor)
         output, _ = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )

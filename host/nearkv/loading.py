@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,23 @@ class LoadedModel:
     name: str
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """Token ids of ``text``, with the tokenizer's special tokens around it unless ``special`` is off."""
+        tokenizer: Any = self.tokenizer
+        ids: list[int] = tokenizer(text, add_special_tokens=special, verbose=False).input_ids
+        return ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of ``tokens``, without special ones."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def chat_turn(self, text: str) -> str:
+        """``text`` as a user's turn that asks for an answer; unchanged where the model has no chat template."""
+        if not self.tokenizer.chat_template:
+            return text
+        message = [{"role": "user", "content": text}]
+        return str(self.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False))
 
 
 class ModelError(ValueError):
@@ -58,7 +76,7 @@ def load(name: str = DEMO_MODEL, *, dtype: torch.dtype = torch.float32, device: 
         source = path if path.exists() else name
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        model: Any = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
     except (OSError, ValueError) as error:
         raise ModelError(f"the model {name!r} cannot be loaded: {_first_line(error)}") from error
     return LoadedModel(name, model.to(device).eval(), tokenizer)

@@ -1,122 +1,64 @@
-"""Kernel command and result memory (``docs/kernel-interface.md``): bytes for a list of requests, and back."""
+"""Kernel command and result memory of score requests: run offsets become addresses as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from nearkv_drivers.device import Mode, ScoreRequest, ScoreResult
+from nearkv_drivers.device import ScoreRequest, ScoreResult
+from nearkv_drivers.kernel import Command
+from nearkv_drivers.kernel_memory import (
+    REQUEST_DTYPE,
+    RUN_DTYPE,
+    CommandImage,
+    pack_commands,
+    parse_completion,
+)
+from nearkv_drivers.kernel_memory import parse_result as parse_mode
+from nearkv_drivers.kernel_memory import result_beats as beats_of
 from nearkv_drivers.wire import EMPTY
 
-BEAT = 64
-"""Bytes of one 512-bit beat; everything in memory is a multiple of it."""
 
-RUN_DTYPE = np.dtype(
-    {
-        "names": ["address", "blocks", "r", "c", "b"],
-        "formats": ["<u8", "<u4", ("u1", 16), ("<u2", 16), ("<i4", 16)],
-        "offsets": [0, 8, 16, 32, 64],
-        "itemsize": 128,
-    }
-)
-REQUEST_DTYPE = np.dtype(
-    {
-        "names": [
-            "query_offset", "descriptor_offset", "result_offset", "runs", "blocks", "k",
-            "bits", "width32", "group", "mode",
-        ],
-        "formats": ["<u8", "<u8", "<u8", "<u4", "<u4", "<u4", "u1", "u1", "u1", "u1"],
-        "offsets": [0, 8, 16, 24, 28, 32, 36, 37, 38, 39],
-        "itemsize": 64,
-    }
-)  # fmt: skip
-COMPLETION_DTYPE = np.dtype(
-    [(name, "<u4") for name in ("status", "failed", "completed", "version", "cycles", "beats", "stream_cycles")]
-)
-
-
-@dataclass(frozen=True)
-class CommandImage:
-    """One kernel start: ``commands`` (uint8), where each result lies, and the size of the result area in bytes."""
-
-    commands: npt.NDArray[np.uint8]
-    result_offsets: tuple[int, ...]
-    result_bytes: int
+def command(request: ScoreRequest) -> Command:
+    """``request`` as a kernel reads it."""
+    group, runs = request.q.shape[0], request.runs
+    start = request.initial_total
+    return Command(
+        np.array([run.offset for run in runs], np.uint64),
+        np.array([run.blocks for run in runs], np.uint32),
+        np.array([run.c for run in runs], np.uint16).reshape(len(runs), group),
+        np.array([run.r for run in runs], np.uint8).reshape(len(runs), group),
+        np.array([run.b for run in runs], np.int32).reshape(len(runs), group),
+        request.q,
+        np.full(group, EMPTY, np.int32) if start is None else start,
+        request.bits,
+        request.mode,
+        request.k,
+    )
 
 
 def result_beats(request: ScoreRequest) -> int:
     """Beats to reserve for the result of ``request``."""
-    blocks = sum(run.blocks for run in request.runs)
-    group = request.q.shape[0]
-    payload = -(-min(request.k, blocks) // 8) if request.mode is Mode.TOPK else group * -(-blocks // 16)
-    return 2 + -(-blocks // 512) + payload
+    return beats_of(command(request))
 
 
 def build_commands(requests: Sequence[ScoreRequest]) -> CommandImage:
-    """Lay out request records, query blocks and run descriptors; run offsets become addresses as they are."""
-    records = np.zeros(len(requests), REQUEST_DTYPE)
-    parts: list[npt.NDArray[np.uint8]] = []
-    offset, result_offset, result_offsets = records.nbytes, BEAT, []
-    for record, request in zip(records, requests, strict=True):
-        queries, runs = query_block(request), run_descriptors(request)
-        record["query_offset"], record["descriptor_offset"] = offset, offset + queries.nbytes
-        record["result_offset"] = result_offset
-        record["runs"], record["blocks"] = len(request.runs), sum(run.blocks for run in request.runs)
-        record["k"], record["bits"], record["mode"] = request.k, request.bits, request.mode.value
-        record["group"], record["width32"] = request.q.shape[0], request.q.shape[1] // 32
-        parts += [queries, runs]
-        offset += queries.nbytes + runs.nbytes
-        result_offsets.append(result_offset)
-        result_offset += BEAT * result_beats(request)
-    return CommandImage(np.concatenate([records.view(np.uint8), *parts]), tuple(result_offsets), result_offset)
-
-
-def query_block(request: ScoreRequest) -> npt.NDArray[np.uint8]:
-    """T0 and the query rows of ``request``, uint8."""
-    group, width = request.q.shape
-    total = np.full(16, EMPTY, "<i4")
-    if request.initial_total is not None:
-        total[:group] = request.initial_total
-    rows = np.zeros((group, max(width, BEAT)), np.int8)
-    rows[:, :width] = request.q
-    return np.concatenate([total.view(np.uint8), rows.reshape(-1).view(np.uint8)])
-
-
-def run_descriptors(request: ScoreRequest) -> npt.NDArray[np.uint8]:
-    """The descriptors of ``request``'s runs, uint8."""
-    table = np.zeros(len(request.runs), RUN_DTYPE)
-    group = request.q.shape[0]
-    for entry, run in zip(table, request.runs, strict=True):
-        entry["address"], entry["blocks"] = run.offset, run.blocks
-        entry["c"][:group], entry["r"][:group], entry["b"][:group] = run.c, run.r, run.b
-    return table.view(np.uint8)
-
-
-def parse_completion(record: bytes) -> dict[str, int]:
-    """The completion record's fields."""
-    fields = np.frombuffer(record, COMPLETION_DTYPE, 1)[0]
-    return {name: int(fields[name]) for name in COMPLETION_DTYPE.names or ()}
+    """Request records, query blocks and run descriptors."""
+    return pack_commands([command(request) for request in requests])
 
 
 def parse_result(request: ScoreRequest, data: bytes) -> ScoreResult:
     """The result of ``request`` from its bytes (as many as ``result_beats`` says)."""
-    words = np.frombuffer(data, "<u4")
-    count, bad_count, blocks, group = (int(v) for v in words[:4])
-    total = words[16 : 16 + group].view(np.int32)
-    map_words = 16 * -(-blocks // 512)
-    flags = np.unpackbits(words[32 : 32 + map_words].view(np.uint8), bitorder="little")
-    bad = np.flatnonzero(flags).astype(np.uint32)
-    if len(bad) != bad_count:
-        raise ValueError(f"the bitmap has {len(bad)} bad blocks, the header says {bad_count}")
-    payload = words[32 + map_words :]
-    if request.mode is Mode.TOPK:
-        pairs = payload[: 2 * count].reshape(-1, 2)
-        return ScoreResult(total, bad, pairs[:, 0].copy(), pairs[:, 1].copy())
-    tiles = payload[: 16 * group * -(-blocks // 16)].reshape(-1, group, 16)
-    rows = tiles.transpose(1, 0, 2).reshape(group, -1)
-    if rows[:, blocks:].any():
-        raise ValueError("positions past the end of a tile are not zero")
-    return ScoreResult(total, bad, log_mass=np.ascontiguousarray(rows[:, :blocks]).view(np.int32))
+    return parse_mode(request.mode, data)
+
+
+__all__ = [
+    "REQUEST_DTYPE",
+    "RUN_DTYPE",
+    "CommandImage",
+    "build_commands",
+    "parse_completion",
+    "parse_result",
+    "result_beats",
+]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-FPGA = Path(__file__).resolve().parents[2] / "fpga"
-"""The folder of the RTL."""
+from nearkv_drivers.hardware import kernel_interface
 
-DOCUMENT: dict[str, Any] = json.loads((FPGA / "registers.json").read_text())
+DOCUMENT: dict[str, Any] = kernel_interface()
 
 REGISTERS: dict[str, int] = {entry["name"]: entry["offset"] for entry in DOCUMENT["registers"]}
 """Offset of each register by name."""

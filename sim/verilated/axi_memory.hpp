@@ -1,35 +1,73 @@
-// AXI4 memory for the Verilated kernel: two read ports and one write port over one range of bytes, with a fixed
-// latency and optional random stalls. Everything counts in cycles.
+// AXI4 memory for the Verilated kernel: two read ports and one write port over ranges of bytes,
+// with a fixed latency, a bandwidth that the ports share, and optional random stalls. Everything
+// counts in cycles.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <random>
-#include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace nearkv::sim {
 
 constexpr unsigned kBeatBytes = 64;
 
 // Bytes at [base, base + size) of the device's address space.
-struct Memory {
-  uint8_t* bytes = nullptr;
-  uint64_t base = 0;
-  uint64_t size = 0;
-
-  uint8_t* at(uint64_t address) const {
-    if (address < base || address - base > size - kBeatBytes) {
-      throw std::out_of_range("the kernel touched an address outside the memory");
-    }
-    return bytes + (address - base);
-  }
+struct Region {
+  uint8_t* bytes;
+  uint64_t base;
+  uint64_t size;
 };
 
+class Memory {
+ public:
+  explicit Memory(std::vector<Region> regions) : regions_(std::move(regions)) {}
+
+  void replace(size_t index, uint8_t* bytes, uint64_t size) {
+    regions_[index].bytes = bytes;
+    regions_[index].size = size;
+  }
+
+  // The beat at an address; null where there is no memory, which a port answers with DECERR.
+  uint8_t* at(uint64_t address) const {
+    for (const Region& region : regions_) {
+      const uint64_t offset = address - region.base;
+      if (offset < region.size && region.size - offset >= kBeatBytes) return region.bytes + offset;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::vector<Region> regions_;
+};
+
+constexpr uint8_t kOkay = 0, kDecodeError = 3;
+
 struct Timing {
-  unsigned latency = 0;       // cycles from a read address to its first beat, and from the last beat to a response
-  double stall_share = 0;     // share of cycles in which a channel is held back
+  unsigned latency =
+      0;  // cycles from a read address to its first beat, and from the last beat to a response
+  double stall_share = 0;  // share of cycles in which a channel is held back
   uint64_t seed = 1;
+  double bytes_per_cycle = 0;  // of all ports together; 0: no limit
+};
+
+// What the memory can move: every beat of every port takes from it.
+class Bandwidth {
+ public:
+  explicit Bandwidth(double bytes_per_cycle) : rate_(bytes_per_cycle) {}
+
+  void next_cycle() { credit_ = std::min(credit_ + rate_, rate_ + kBeatBytes); }
+
+  bool available() const { return rate_ == 0 || credit_ >= kBeatBytes; }
+
+  void take() { credit_ -= kBeatBytes; }
+
+ private:
+  double rate_;
+  double credit_ = 0;
 };
 
 // Decides per channel and cycle whether it is held back, in runs of 1 to 16 cycles.
@@ -55,26 +93,37 @@ class Stalls {
   bool stalled_ = false;
 };
 
-// One AR/R port. `drive` sets the slave's signals before the clock edge, `clock` looks at the handshakes on it.
+// One AR/R port. `drive` sets the slave's signals before the clock edge, `clock` looks at the
+// handshakes on it.
 class ReadPort {
  public:
-  ReadPort(const Memory& memory, const Timing& timing, unsigned channel)
-      : memory_(memory), latency_(timing.latency), address_stalls_(timing, channel),
+  ReadPort(const Memory& memory, Bandwidth& bandwidth, const Timing& timing, unsigned channel)
+      : memory_(memory),
+        bandwidth_(bandwidth),
+        latency_(timing.latency),
+        address_stalls_(timing, channel),
         data_stalls_(timing, channel + 1) {}
 
-  template <typename Ready, typename Valid, typename Last, typename Data>
-  void drive(uint64_t cycle, Ready& arready, Valid& rvalid, Last& rlast, Data& rdata) {
+  // Cycles in which a burst waited for the memory.
+  uint64_t waits() const { return waits_; }
+
+  template <typename Ready, typename Valid, typename Last, typename Data, typename Response>
+  void drive(uint64_t cycle, Ready& arready, Valid& rvalid, Last& rlast, Data& rdata,
+             Response& rresp) {
     arready = !address_stalls_.now();
-    if (!offering_ && !bursts_.empty() && bursts_.front().due <= cycle && !data_stalls_.now()) {
-      const Burst& burst = bursts_.front();
-      std::memcpy(rdata.data(), memory_.at(burst.address), kBeatBytes);
-      rlast = burst.beats == 1;
-      offering_ = true;
+    if (!offering_ && !bursts_.empty()) {
+      if (bursts_.front().due <= cycle && bandwidth_.available() && !data_stalls_.now()) {
+        offer(rdata, rresp);
+        rlast = bursts_.front().beats == 1;
+      } else {
+        ++waits_;
+      }
     }
     rvalid = offering_;
   }
 
-  void clock(uint64_t cycle, bool address_taken, uint64_t address, unsigned length, bool beat_taken) {
+  void clock(uint64_t cycle, bool address_taken, uint64_t address, unsigned length,
+             bool beat_taken) {
     if (address_taken) bursts_.push_back({address, length + 1, cycle + latency_});
     if (beat_taken) {
       Burst& burst = bursts_.front();
@@ -90,8 +139,20 @@ class ReadPort {
     unsigned beats;
     uint64_t due;
   };
+
+  template <typename Data, typename Response>
+  void offer(Data& rdata, Response& rresp) {
+    const uint8_t* beat = memory_.at(bursts_.front().address);
+    if (beat != nullptr) std::memcpy(rdata.data(), beat, kBeatBytes);
+    rresp = beat != nullptr ? kOkay : kDecodeError;
+    bandwidth_.take();
+    offering_ = true;
+  }
+
   const Memory& memory_;
+  Bandwidth& bandwidth_;
   unsigned latency_;
+  uint64_t waits_ = 0;
   Stalls address_stalls_, data_stalls_;
   std::deque<Burst> bursts_;
   bool offering_ = false;
@@ -100,29 +161,38 @@ class ReadPort {
 // One AW/W/B port.
 class WritePort {
  public:
-  WritePort(const Memory& memory, const Timing& timing, unsigned channel)
-      : memory_(memory), latency_(timing.latency), address_stalls_(timing, channel),
-        data_stalls_(timing, channel + 1), response_stalls_(timing, channel + 2) {}
+  WritePort(const Memory& memory, Bandwidth& bandwidth, const Timing& timing, unsigned channel)
+      : memory_(memory),
+        bandwidth_(bandwidth),
+        latency_(timing.latency),
+        address_stalls_(timing, channel),
+        data_stalls_(timing, channel + 1),
+        response_stalls_(timing, channel + 2) {}
 
-  template <typename Ready, typename Valid>
-  void drive(uint64_t cycle, Ready& awready, Ready& wready, Valid& bvalid) {
+  template <typename Ready, typename Valid, typename Response>
+  void drive(uint64_t cycle, Ready& awready, Ready& wready, Valid& bvalid, Response& bresp) {
     awready = !address_stalls_.now();
-    wready = !bursts_.empty() && !data_stalls_.now();
-    if (!offering_ && !responses_.empty() && responses_.front() <= cycle) {
+    wready = !bursts_.empty() && bandwidth_.available() && !data_stalls_.now();
+    if (!offering_ && !responses_.empty() && responses_.front().due <= cycle) {
       offering_ = !response_stalls_.now();
+      bresp = responses_.front().response;
     }
     bvalid = offering_;
   }
 
   template <typename Data>
-  void clock(uint64_t cycle, bool address_taken, uint64_t address, bool beat_taken, const Data& data, bool last,
-             bool response_taken) {
+  void clock(uint64_t cycle, bool address_taken, uint64_t address, bool beat_taken,
+             const Data& data, bool last, bool response_taken) {
     if (beat_taken) {
-      std::memcpy(memory_.at(bursts_.front()), data.data(), kBeatBytes);
+      uint8_t* beat = memory_.at(bursts_.front());
+      if (beat != nullptr) std::memcpy(beat, data.data(), kBeatBytes);
+      response_ = std::max(response_, beat != nullptr ? kOkay : kDecodeError);
+      bandwidth_.take();
       bursts_.front() += kBeatBytes;
       if (last) {
         bursts_.pop_front();
-        responses_.push_back(cycle + latency_);
+        responses_.push_back({cycle + latency_, response_});
+        response_ = kOkay;
       }
     }
     if (address_taken) bursts_.push_back(address);
@@ -133,11 +203,17 @@ class WritePort {
   }
 
  private:
+  struct Answer {
+    uint64_t due;
+    uint8_t response;
+  };
   const Memory& memory_;
+  Bandwidth& bandwidth_;
   unsigned latency_;
+  uint8_t response_ = kOkay;  // of the burst that is being written
   Stalls address_stalls_, data_stalls_, response_stalls_;
   std::deque<uint64_t> bursts_;
-  std::deque<uint64_t> responses_;
+  std::deque<Answer> responses_;
   bool offering_ = false;
 };
 

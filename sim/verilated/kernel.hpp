@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 
 #include "Vnearkv_kernel.h"
 #include "axi_memory.hpp"
@@ -20,15 +21,19 @@ struct Arguments {
 class Kernel {
  public:
   Kernel(const Memory& memory, const Timing& timing)
-      : top_(std::make_unique<Vnearkv_kernel>(&context_)), keys_(memory, timing, 0), commands_(memory, timing, 2),
-        results_(memory, timing, 4) {
+      : top_(std::make_unique<Vnearkv_kernel>(&context_)),
+        bandwidth_(timing.bytes_per_cycle),
+        keys_(memory, bandwidth_, timing, 0),
+        commands_(memory, bandwidth_, timing, 2),
+        results_(memory, bandwidth_, timing, 4) {
     top_->ap_rst_n = 0;
     for (int i = 0; i < 4; ++i) tick();
     top_->ap_rst_n = 1;
   }
 
-  // Runs one start; returns the cycles from the write of ap_start to the interrupt. Throws past `limit` cycles.
-  uint64_t run(const Arguments& arguments, uint64_t limit) {
+  // Runs one start; returns the cycles from the write of ap_start to the interrupt. Throws once no
+  // transfer happened for `patience` cycles.
+  uint64_t run(const Arguments& arguments, uint64_t patience) {
     write(0x10, arguments.requests);
     write_pointer(0x18, arguments.commands);
     write_pointer(0x24, arguments.keys);
@@ -36,10 +41,11 @@ class Kernel {
     write(0x04, 1);
     write(0x08, 1);
     write(0x00, 1);
-    const uint64_t begin = cycle_;
+    const uint64_t begin = last_transfer_ = cycle_;
     // Verilator renames the port: "interrupt" is on its list of C++ words.
     while (!top_->__SYM__interrupt) {
-      if (cycle_ - begin > limit) throw std::runtime_error("the kernel did not finish");
+      if (cycle_ - last_transfer_ > patience)
+        throw std::runtime_error("the kernel stopped without an interrupt");
       tick();
     }
     const uint64_t cycles = cycle_ - begin;
@@ -70,7 +76,8 @@ class Kernel {
     tick();
   }
 
-  uint64_t cycle() const { return cycle_; }
+  // Cycles since reset in which a burst of keys waited for the memory.
+  uint64_t key_waits() const { return keys_.waits(); }
 
  private:
   void write_pointer(uint32_t address, uint64_t value) {
@@ -78,19 +85,28 @@ class Kernel {
     write(address + 4, static_cast<uint32_t>(value >> 32));
   }
 
-  // The masters' outputs depend on registers only, so what they show before the edge is what the edge sees.
+  // The masters' outputs depend on registers only, so what they show before the edge is what the
+  // edge sees.
   void tick() {
     Vnearkv_kernel& t = *top_;
-    keys_.drive(cycle_, t.m_axi_keys_arready, t.m_axi_keys_rvalid, t.m_axi_keys_rlast, t.m_axi_keys_rdata);
-    commands_.drive(cycle_, t.m_axi_gmem_arready, t.m_axi_gmem_rvalid, t.m_axi_gmem_rlast, t.m_axi_gmem_rdata);
-    results_.drive(cycle_, t.m_axi_gmem_awready, t.m_axi_gmem_wready, t.m_axi_gmem_bvalid);
+    bandwidth_.next_cycle();
+    keys_.drive(cycle_, t.m_axi_keys_arready, t.m_axi_keys_rvalid, t.m_axi_keys_rlast,
+                t.m_axi_keys_rdata, t.m_axi_keys_rresp);
+    commands_.drive(cycle_, t.m_axi_gmem_arready, t.m_axi_gmem_rvalid, t.m_axi_gmem_rlast,
+                    t.m_axi_gmem_rdata, t.m_axi_gmem_rresp);
+    results_.drive(cycle_, t.m_axi_gmem_awready, t.m_axi_gmem_wready, t.m_axi_gmem_bvalid,
+                   t.m_axi_gmem_bresp);
     const bool active = t.ap_rst_n;
+    const bool key_beat = t.m_axi_keys_rvalid && t.m_axi_keys_rready;
+    const bool command_beat = t.m_axi_gmem_rvalid && t.m_axi_gmem_rready;
+    const bool result_beat = active && t.m_axi_gmem_wvalid && t.m_axi_gmem_wready;
+    if (key_beat || command_beat || result_beat) last_transfer_ = cycle_;
     keys_.clock(cycle_, active && t.m_axi_keys_arvalid && t.m_axi_keys_arready, t.m_axi_keys_araddr,
-                t.m_axi_keys_arlen, t.m_axi_keys_rvalid && t.m_axi_keys_rready);
-    commands_.clock(cycle_, active && t.m_axi_gmem_arvalid && t.m_axi_gmem_arready, t.m_axi_gmem_araddr,
-                    t.m_axi_gmem_arlen, t.m_axi_gmem_rvalid && t.m_axi_gmem_rready);
-    results_.clock(cycle_, active && t.m_axi_gmem_awvalid && t.m_axi_gmem_awready, t.m_axi_gmem_awaddr,
-                   active && t.m_axi_gmem_wvalid && t.m_axi_gmem_wready, t.m_axi_gmem_wdata, t.m_axi_gmem_wlast,
+                t.m_axi_keys_arlen, key_beat);
+    commands_.clock(cycle_, active && t.m_axi_gmem_arvalid && t.m_axi_gmem_arready,
+                    t.m_axi_gmem_araddr, t.m_axi_gmem_arlen, command_beat);
+    results_.clock(cycle_, active && t.m_axi_gmem_awvalid && t.m_axi_gmem_awready,
+                   t.m_axi_gmem_awaddr, result_beat, t.m_axi_gmem_wdata, t.m_axi_gmem_wlast,
                    t.m_axi_gmem_bvalid && t.m_axi_gmem_bready);
     t.ap_clk = 0;
     t.eval();
@@ -101,9 +117,11 @@ class Kernel {
 
   VerilatedContext context_;
   std::unique_ptr<Vnearkv_kernel> top_;
+  Bandwidth bandwidth_;
   ReadPort keys_, commands_;
   WritePort results_;
   uint64_t cycle_ = 0;
+  uint64_t last_transfer_ = 0;
 };
 
 }  // namespace nearkv::sim

@@ -10,10 +10,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # importlib mode: make golden_ke
 
 from golden_kernel import GoldenKernel, reduce_golden
 
-from nearkv_drivers.device import Capabilities
+from nearkv_drivers.device import Capabilities, DeviceError
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.memory import aligned_buffer
+from nearkv_drivers.rtl_build import library
 from nearkv_drivers.staged import StagedDevice
 
 
@@ -51,3 +52,14 @@ def make_device_at():
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def rtl_library() -> Path:
+    """The Verilated kernel, built at most once per version of the RTL."""
+    try:
+        return library()
+    except DeviceError as error:
+        if "is not installed" not in str(error):
+            raise
+        pytest.skip(str(error))

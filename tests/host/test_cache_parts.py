@@ -16,9 +16,11 @@ from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.placement import prompt_placement
 from nearkv.cache.pool import LayerPool
+from nearkv.cache.selection import select
 from nearkv.cache.tail import Tail
 from nearkv.cache.window import WindowLayer
 from nearkv.policy import create, names
+from nearkv_drivers.device import ScoreResult
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 
@@ -188,3 +190,35 @@ def test_kv_of_a_dense_cache_can_be_taken_over():
         step = model(ids[:, :1], cache=cache, use_cache=True).logits
         reference = model(ids[:, :1], cache=dense.cache, use_cache=True).logits
     assert (step - reference).abs().max() < 1e-5
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_heads_of_a_layer_share_its_budget(data):
+    heads, sinks = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 2))
+    candidates = np.full(heads, data.draw(st.integers(20, 60)))
+    wanted = np.full(heads, data.draw(st.integers(sinks + 1, 12)))
+    results = []
+    for _ in range(heads):
+        order = np.array(data.draw(st.permutations(range(int(candidates[0])))), np.uint32)[: 2 * int(wanted[0])]
+        shares = np.sort(np.array(data.draw(st.lists(st.integers(0, 99), min_size=len(order), max_size=len(order)))))
+        results.append(
+            ScoreResult(np.zeros(1, np.int32), np.zeros(0, np.uint32), order, shares[::-1].astype(np.uint32))
+        )
+    selected, priority = select(results, candidates, wanted, sinks, heads)
+    chosen = [row[row >= 0].tolist() for row in selected]
+    assert all(len(set(row)) == len(row) and row[:sinks] == list(range(sinks)) for row in chosen)
+    offered = [[(p, b) for b, p in zip(r.positions, r.priorities, strict=True) if b >= sinks] for r in results]
+    room = min(int((wanted - sinks).sum()), sum(map(len, offered)))
+    assert sum(len(row) - sinks for row in chosen) == room
+    best = sorted((p for each in offered for p, _ in each), reverse=True)[:room]
+    taken = sorted(
+        (
+            int(p)
+            for row, part in zip(selected, priority, strict=True)
+            for b, p in zip(row, part, strict=True)
+            if b >= sinks
+        ),
+        reverse=True,
+    )
+    assert taken == [int(p) for p in best]

@@ -121,7 +121,7 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     report_file = home / "work" / "new" / "report.json"
     code, out, _ = nearkv(
         "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 40, "--budget", 160,
-        "--dram-limit", "240KiB", "--policy", "fifo", "--bits", 8, "--json", report_file,
+        "--dram-limit", "300KiB", "--policy", "fifo", "--bits", 8, "--json", report_file,
     )  # fmt: skip
     assert code == 0
     report = json.loads(report_file.read_text())
@@ -130,7 +130,7 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     assert report["text"] in out
     assert report["decode_steps"] == 39
     assert report["tokens_per_second"] > 0
-    assert 0 < sum(report["dram_bytes"].values()) <= 240 << 10
+    assert 0 < sum(report["dram_bytes"].values()) <= 300 << 10
     kv_per_token = 2 * 2 * HEADS["num_key_value_heads"] * HEADS["head_dim"] * 4
     assert report["full_kv_bytes"] == (len(TEXT) + 39) * kv_per_token
     assert report["resident_kv_fraction"] == sum(report["dram_bytes"].values()) / report["full_kv_bytes"]
@@ -138,7 +138,7 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     assert report["bytes_by_path_per_token"]["drive_to_host"] > 0
     assert report["bad_score_blocks"] == 0
     assert report["device"]["simulated"] is True
-    assert report["config"] | {"budget": 160, "bits": 8, "policy": "fifo", "dram_limit": 240 << 10} == report["config"]
+    assert report["config"] | {"budget": 160, "bits": 8, "policy": "fifo", "dram_limit": 300 << 10} == report["config"]
     assert files(home) == {text_file, report_file}
 
 

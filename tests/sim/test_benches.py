@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from nearkv_sim.coverage import code_coverage
 from nearkv_sim.runner import Outcome, list_benches, run_bench
 
@@ -21,6 +22,7 @@ def check(outcome: Outcome) -> None:
     )
 
 
+@pytest.mark.timeout(1800)  # the first test of a kind builds the simulation
 @pytest.mark.parametrize("name", BENCHES)
 def test_bench(name: str) -> None:
     check(run_bench(name, seed=SEED))

@@ -95,12 +95,13 @@ def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tenso
     """View uint8 [streams, n, kv block bytes] as [batch, kv_heads, n, 32, 2, head_dim] of the model's dtype."""
     g = geometry
     values = torch.from_numpy(blocks)[..., : g.payload_bytes].view(g.dtype)
-    return values.unflatten(-1, (BLOCK_TOKENS, 2, g.head_dim)).unflatten(0, (g.batch, g.kv_heads))
+    view: torch.Tensor = values.unflatten(-1, (BLOCK_TOKENS, 2, g.head_dim)).unflatten(0, (g.batch, g.kv_heads))
+    return view
 
 
 def block_addresses(blocks: npt.NDArray[np.uint8], index: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """Host addresses of the blocks at flat ``index`` of a contiguous uint8 [..., block bytes] array."""
-    return (address_of(blocks) + index * blocks.shape[-1]).astype(np.uint64)
+    return np.asarray(address_of(blocks) + index * blocks.shape[-1], np.uint64)
 
 
 def block_grid(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -12,7 +12,8 @@ from nearkv_drivers.wire import BLOCK_TOKENS
 class TierConfig:
     """Settings of a :class:`~nearkv.TieredCache`.
 
-    ``budget`` is the number of tokens attention may read per step and layer; ``dram_limit`` the bytes of host memory
+    ``budget`` is the number of tokens attention may read per step and layer, for each KV head on average (the heads of
+    a layer share it); ``dram_limit`` the bytes of host memory
     that may hold KV during decode, over all layers (None: one and a half times what every layer's budget needs).
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
     attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
@@ -26,7 +27,7 @@ class TierConfig:
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
-    policy: str = "lookahead"
+    policy: str = "lru"
     warm_up: bool = True
     expected_tokens: int = 0
 

@@ -17,11 +17,12 @@ from nearkv.cache.padding import left_padding, realign
 from nearkv.cache.placement import newest_placement, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
 from nearkv.cache.runtime import Runtime
-from nearkv.cache.scoring import score_layer, select
+from nearkv.cache.scoring import score_layer
+from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import Tail
 from nearkv.errors import UnsupportedError
-from nearkv_drivers.wire import BLOCK_TOKENS
+from nearkv_drivers.wire import BLOCK_TOKENS, MAX_TOP_K
 
 
 class TieredLayer(CacheLayerMixin):
@@ -34,7 +35,7 @@ class TieredLayer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, layer: int, runtime: Runtime) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.layer = layer
         self._runtime = runtime
         self._length = 0
@@ -171,7 +172,7 @@ class TieredLayer(CacheLayerMixin):
         wanted = np.maximum((runtime.config.budget - newest) // BLOCK_TOKENS, 0)
         with stats.timed("score"):
             results = self._score(grouped, starts, wanted, scale)
-            selected, priority = select(results, starts, wanted, runtime.config.sink_blocks)
+            selected, priority = select(results, starts, wanted, runtime.config.sink_blocks, g.kv_heads)
         buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
@@ -189,7 +190,8 @@ class TieredLayer(CacheLayerMixin):
             return [None] * g.streams
         mass = self._attention.tail_mass(grouped, scale)
         queries = stream_queries(grouped)
-        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, scale, mass)
+        most = np.minimum(MOST_OF_ONE_HEAD * wanted, MAX_TOP_K)
+        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, most, scale, mass)
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
 

@@ -28,12 +28,14 @@ class Plan:
     @property
     def hits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(stream, position) of every selected block in the pool."""
-        return np.nonzero(self.slot >= 0)
+        streams, positions = np.nonzero(self.slot >= 0)
+        return streams, positions
 
     @cached_property
     def misses(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """(stream, position) of every selected block that must be fetched."""
-        return np.nonzero((self.slot < 0) & (self.selected >= 0))
+        streams, positions = np.nonzero((self.slot < 0) & (self.selected >= 0))
+        return streams, positions
 
 
 class LayerPool:
@@ -66,8 +68,7 @@ class LayerPool:
 
     def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
-        addresses: npt.NDArray[np.uint64] = (self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
-        return addresses
+        return np.asarray(self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
 
     def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
         """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.

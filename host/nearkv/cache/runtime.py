@@ -11,6 +11,7 @@ from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.pool import LayerPool
+from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
 from nearkv.errors import MemoryLimitError
@@ -108,7 +109,7 @@ class Runtime:
             return max(math.ceil(DEFAULT_HOT_SHARE * wanted), config.sink_blocks + 1)
         per_block = self.layers * geometry.streams * geometry.kv_block_bytes
         tails = self.layers * geometry.streams * (config.recent_blocks + 1) * BLOCK_TOKENS * geometry.token_bytes
-        gather = geometry.streams * wanted * geometry.kv_block_bytes
+        gather = geometry.streams * MOST_OF_ONE_HEAD * wanted * geometry.kv_block_bytes
         share = (config.dram_limit - tails - gather) // per_block
         if share < config.sink_blocks + 1:
             need = tails + gather + (config.sink_blocks + 1) * per_block

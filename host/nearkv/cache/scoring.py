@@ -17,13 +17,15 @@ def score_layer(
     queries: npt.NDArray[np.float32],
     candidates: npt.NDArray[np.int64],
     wanted: npt.NDArray[np.int64],
+    most: npt.NDArray[np.int64],
     scale: float,
     tail_mass: npt.NDArray[np.int32],
 ) -> list[ScoreResult | None]:
-    """Score the first ``candidates[s]`` blocks of each stream s and return its ``wanted[s]`` best.
+    """Score the first ``candidates[s]`` blocks of each stream s and return its best, up to ``most[s]``.
 
     ``queries`` is float32 [S, G, d]; ``tail_mass`` int32 [S, G] the log-mass of the newest tokens (T0), so that
-    priorities are shares of the whole attention. Streams that want all their candidates are not scored (None).
+    priorities are shares of the whole attention. Streams whose part of the budget, ``wanted[s]``, holds all their
+    candidates are not scored (None).
     """
     asked = np.flatnonzero(wanted < candidates)
     results: list[ScoreResult | None] = [None] * len(store.streams)
@@ -39,32 +41,9 @@ def score_layer(
         runs = RunTable(places, c[at, segments], r[at, segments], b[at, segments])
         requests.append(
             ScoreRequest(
-                runs, q[at], store.geometry.bits, Mode.TOPK, int(wanted[stream]), initial_total=tail_mass[stream]
+                runs, q[at], store.geometry.bits, Mode.TOPK, int(most[stream]), initial_total=tail_mass[stream]
             )
         )
     for stream, result in zip(asked.tolist(), device.submit(requests).wait(), strict=True):
         results[stream] = result
     return results
-
-
-def select(
-    results: list[ScoreResult | None], candidates: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64], sinks: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
-    """The blocks to attend, sinks first: int32 [S, k] -1 padded, and their priorities uint32 [S, k].
-
-    A stream without a result attends all its candidates.
-    """
-    width = int(np.minimum(wanted, candidates).max(initial=0))
-    selected = np.full((len(results), width), -1, np.int32)
-    priority = np.zeros((len(results), width), np.uint32)
-    for stream, result in enumerate(results):
-        if result is None:
-            count = int(candidates[stream])
-            selected[stream, :count] = np.arange(count)
-            continue
-        best = (result.positions >= sinks).nonzero()[0][: wanted[stream] - sinks]
-        end = sinks + len(best)
-        selected[stream, :sinks] = np.arange(sinks)
-        selected[stream, sinks:end] = result.positions[best]
-        priority[stream, sinks:end] = result.priorities[best]
-    return selected, priority

@@ -5,7 +5,7 @@ Life of a block: written once, when sealed; the drive is a complete backing stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -153,18 +153,19 @@ class LayerStore:
         index, g = self.streams[stream], self.geometry
         one = Geometry(1, 1, g.head_dim, g.dtype, g.bits)
         keys = token_view(blocks[None], one)[0, 0, :, :, 0].reshape(-1, g.head_dim).float().numpy()
-        header = {"stream": self.layer << 32 | stream, "first_block": first}
+        name = self.layer << 32 | stream
         try:
             if adopt and index.segments and native.can_adopt(keys, index.segments[-1]):
-                segment = native.encode_segment(keys, g.bits, adopt=index.segments[-1], **header)
+                segment = native.encode_segment(keys, g.bits, stream=name, first_block=first, adopt=index.segments[-1])
                 return segment, len(index.segments) - 1
-            segment = native.encode_segment(keys, g.bits, **header)
+            segment = native.encode_segment(keys, g.bits, stream=name, first_block=first)
         except ContractError as error:
             raise ContractError(
                 f"layer {self.layer}, KV head {stream % g.kv_heads}, sequence {stream // g.kv_heads}, "
                 f"tokens from {first * BLOCK_TOKENS}: {error}"
             ) from error
-        index.segments.append(segment)
+        # Only the centre and the scale are needed again; the blocks would be a second copy of what the drive holds.
+        index.segments.append(replace(segment, blocks=segment.blocks[:0].copy()))
         self._scaling = None
         return segment, len(index.segments) - 1
 

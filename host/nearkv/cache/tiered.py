@@ -85,7 +85,7 @@ class TieredCache(Cache):
         target = self.layers[layer]
         if isinstance(target, TieredLayer):
             target.load(keys, values)
-        else:
+        elif isinstance(target, WindowLayer):
             target.update(keys, values)
 
     def settle(self) -> None:

@@ -39,6 +39,8 @@ class WindowLayer(DynamicSlidingWindowLayer):
 
     def _restart(self) -> None:
         """Move what is kept to the start of a fresh buffer."""
+        assert self.keys is not None
+        assert self.values is not None
         kept = torch.stack([self.keys, self.values])
         batch, heads, count, head_dim = kept.shape[1:]
         self._buffer = kept.new_empty(2, batch, heads, 2 * self.sliding_window, head_dim)
@@ -48,6 +50,6 @@ class WindowLayer(DynamicSlidingWindowLayer):
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        if not self.is_initialized:
-            return 0
-        return int(self._buffer.nbytes if self._buffer is not None else self.keys.nbytes + self.values.nbytes)
+        if self._buffer is not None:
+            return self._buffer.nbytes
+        return sum(part.nbytes for part in (self.keys, self.values) if part is not None)

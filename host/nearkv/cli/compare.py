@@ -33,7 +33,7 @@ def compare(
     """Compare nearkv with a dense StaticCache: likelihood, agreement, speed, memory, selected attention mass."""
     text = options.read_text(prompt_file)
     loaded = load(model)
-    ids = loaded.tokenizer(text, verbose=False).input_ids
+    ids = loaded.encode(text)
     if len(ids) < context + tokens:
         raise typer.BadParameter(
             f"{prompt_file} holds {len(ids)} tokens; --context {context} and --tokens {tokens} need {context + tokens}"

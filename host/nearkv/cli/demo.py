@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import torch
@@ -39,10 +38,10 @@ def demo(
     console.print(f"loading {model} (the first time takes a minute)")
     loaded = load(model)
     before, after = turn(loaded)
-    ids = loaded.tokenizer(material.text(), verbose=False).input_ids
+    ids = loaded.encode(material.text())
     shown = context - TEMPLATE_TOKENS - ANSWER_TOKENS - SCORED_TOKENS
-    document = material.with_needle(loaded.tokenizer.decode(ids[:shown]), depth)
-    prompt = torch.tensor(before + loaded.tokenizer(document, add_special_tokens=False, verbose=False).input_ids)
+    document = material.with_needle(loaded.decode(ids[:shown]), depth)
+    prompt = torch.tensor(before + loaded.encode(document, special=False))
     task = Comparison(prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model))
     config = options.tier_config(
         budget,
@@ -56,10 +55,7 @@ def demo(
         f"{len(prompt):,} tokens of text hide one sentence: {material.NEEDLE!r}\n{material.QUESTION}", highlight=False
     )
     report = compare(loaded.model, device or options.default_device(), config, task, bars(Console(stderr=True)))
-    texts = {
-        who: loaded.tokenizer.decode(answer, skip_special_tokens=True).strip()
-        for who, answer in report["answer"].items()
-    }
+    texts = {who: loaded.decode(answer).strip() for who, answer in report["answer"].items()}
     report |= {"model": model, "answer_text": texts}
     for who, answer in texts.items():
         console.print(f"{who:>7}: {answer}", highlight=False, markup=False)
@@ -76,10 +72,5 @@ def demo(
 def turn(loaded: LoadedModel) -> tuple[list[int], list[int]]:
     """Tokens before the document and after it (the question): a chat turn, or plain text without a template."""
     mark = "DOCUMENT"
-    text = f"{mark}\n\n{material.QUESTION}"
-    if loaded.tokenizer.chat_template:
-        message = [{"role": "user", "content": text}]
-        text = loaded.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
-    before, _, after = text.partition(mark)
-    encode = partial(loaded.tokenizer, add_special_tokens=False)
-    return encode(before).input_ids, encode(after).input_ids
+    before, _, after = loaded.chat_turn(f"{mark}\n\n{material.QUESTION}").partition(mark)
+    return loaded.encode(before, special=False), loaded.encode(after, special=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -59,7 +59,7 @@ def generate(
         "model": model,
         "prompt_tokens": len(tokens),
         "new_tokens": answer,
-        "text": loaded.tokenizer.decode(answer, skip_special_tokens=True),
+        "text": loaded.decode(answer),
         "tokens_per_second": session.tokens_per_second,
     }
     console.print(report["text"], markup=False, highlight=False)
@@ -70,18 +70,14 @@ def generate(
 
 def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
     """Token ids [n] of ``text``, in the model's chat template unless ``raw`` or it has none."""
-    if raw or not loaded.tokenizer.chat_template:
-        ids = loaded.tokenizer(text, verbose=False).input_ids
-    else:
-        message = [{"role": "user", "content": text}]
-        rendered = loaded.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
-        ids = loaded.tokenizer(rendered, add_special_tokens=False, verbose=False).input_ids
+    rendered = text if raw else loaded.chat_turn(text)
+    ids = loaded.encode(rendered, special=rendered == text)
     if not ids:
         raise typer.BadParameter("the prompt is empty")
     return torch.tensor(ids)
 
 
-def _summary(report: dict) -> Table:
+def _summary(report: dict[str, Any]) -> Table:
     table = Table(title=f"{report['prompt_tokens']} prompt tokens on {report['device']['name']}")
     table.add_column("figure")
     table.add_column("value", justify="right")

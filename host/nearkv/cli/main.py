@@ -28,12 +28,14 @@ def _register() -> None:
     from nearkv.cli import compare, demo, generate
     from nearkv.trace.cli import app as trace_app
     from nearkv_drivers.cards.cli import app as device_app
+    from nearkv_sim.cli import app as sim_app
 
     if not app.registered_commands:
         for command in (generate.generate, compare.compare, demo.demo):
             app.command()(command)
         app.add_typer(trace_app, name="trace")
         app.add_typer(device_app, name="device")
+        app.add_typer(sim_app, name="sim")
 
 
 def run() -> int:

@@ -27,7 +27,7 @@ Bits = Annotated[int, typer.Option("--bits", help="Bits per value of the score b
 PolicyName = Annotated[str, typer.Option("--policy", help="Which blocks stay hot.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 
-DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lookahead"
+DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lru"
 
 
 def default_device() -> str:

@@ -97,16 +97,11 @@ def _dense(model: PreTrainedModel, config: TierConfig, task: Comparison, bars: B
         session.prefill(task.prompt, advance)
     result = _decode(session, task, "dense", bars, task.sampled)
     tiered = [number for number, (kind, _) in enumerate(layer_plan(model.config)) if kind == TIERED]
-    scales = {
-        int(module.layer_idx): float(module.scaling)
-        for module in model.modules()
-        if hasattr(module, "layer_idx") and hasattr(module, "scaling")
-    }
     with bars("selections", len(tiered), None) as advance:
         result["selected_mass"] = selected_mass(
             result["forced"].queries,
-            {number: cache.layers[number].keys[0] for number in tiered},
-            scales,
+            {number: _keys(cache, number) for number in tiered},
+            _softmax_scales(model),
             config.budget,
             sink_blocks=config.sink_blocks,
             recent_blocks=config.recent_blocks + 1,
@@ -125,3 +120,15 @@ def _near(model: PreTrainedModel, device: str, config: TierConfig, task: Compari
         cache.settle()
         result["report"] = run_report(cache, session, before)
     return result
+
+
+def _keys(cache: StaticCache, layer: int) -> torch.Tensor:
+    """Keys [kv_heads, length, head_dim] of the only sequence."""
+    keys: torch.Tensor = cache.layers[layer].keys[0]  # type: ignore[index, union-attr]
+    return keys
+
+
+def _softmax_scales(model: PreTrainedModel) -> dict[int, float]:
+    """The softmax scale of every attention layer."""
+    modules: list[Any] = [m for m in model.modules() if hasattr(m, "layer_idx") and hasattr(m, "scaling")]
+    return {int(module.layer_idx): float(module.scaling) for module in modules}

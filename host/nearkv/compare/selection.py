@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +24,8 @@ def selected_mass(
     sink_blocks: int,
     recent_blocks: int,
     progress: Progress = lambda _: None,
-) -> dict[str, dict[str, float]]:
-    """Per selector {mean, worst_layer}: its mass over the oracle's, averaged over heads and steps in each layer.
+) -> dict[str, dict[str, Any]]:
+    """Per selector {mean, worst_layer, by_layer}: its mass over the oracle's, averaged over a layer's heads and steps.
 
     ``steps`` are (tokens attended, queries by layer), ``keys`` [kv_heads, n, head_dim] and ``scales`` by layer.
     All selectors have the same always-attended blocks, budget and aggregation (mean of per-head softmax).

@@ -131,9 +131,7 @@ def pack_blocks(
     blocks[:, 36:40] = (np.arange(count) + first_block).astype("<u4")[:, None].view(np.uint8)
     blocks[:, 40:48] = np.full(count, stream, "<u8")[:, None].view(np.uint8)
     payload = rows.view(np.uint8).reshape(count, -1)
-    if bits == 4:
-        payload = (payload[:, 0::2] & 15) | (payload[:, 1::2] << 4)
-    blocks[:, HEADER_BYTES:] = payload
+    blocks[:, HEADER_BYTES:] = payload if bits == 8 else (payload[:, 0::2] & 15) | (payload[:, 1::2] << 4)
     return seal_blocks(blocks)
 
 

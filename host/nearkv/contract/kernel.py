@@ -70,7 +70,7 @@ def token_scores(
     flat = keys.reshape(-1, keys.shape[2]).astype(np.float64)
     dot = (q.astype(np.float64) @ flat.T).astype(np.int64).reshape(len(q), *m.shape)
     c_h, r_h, b_h = (np.asarray(v).astype(np.int64)[:, None, None] for v in (c, r, b))
-    return np.clip(((dot * m[None] * c_h) >> r_h) + b_h, -(2**31), 2**31 - 1)
+    return np.asarray(np.clip(((dot * m[None] * c_h) >> r_h) + b_h, -(2**31), 2**31 - 1), np.int64)
 
 
 def block_log_mass(x: IntArray, exists: npt.NDArray[np.bool_]) -> IntArray:
@@ -116,7 +116,7 @@ def priorities(scores: Scores) -> npt.NDArray[np.uint32]:
     y = np.minimum(scores.log_mass.astype(np.int64) - scores.total.astype(np.int64)[:, None], 0)
     share = ((256 + (y & 255)) << 24) >> np.minimum(8 - (y >> 8), 40)
     share = np.where(scores.log_mass == EMPTY, 0, share)
-    return share.sum(axis=0).astype(np.uint32)
+    return np.asarray(share.sum(axis=0), np.uint32)
 
 
 def top_k(scores: Scores, k: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:

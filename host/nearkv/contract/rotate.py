@@ -27,4 +27,4 @@ def rotate(rows: npt.ArrayLike) -> npt.NDArray[np.float64]:
         low, high = pairs[:, :, 0], pairs[:, :, 1]
         x = np.stack([low + high, low - high], axis=2).reshape(-1, n)
         span *= 2
-    return (x * (1.0 / np.sqrt(n))).reshape(shape)
+    return np.asarray((x * (1.0 / np.sqrt(n))).reshape(shape), np.float64)

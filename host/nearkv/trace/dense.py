@@ -49,14 +49,11 @@ def record_dense(
     reach as far as a pool of ``dram_fraction`` of the context can hold. ``progress`` is called with each layer that
     is done. Raises TraceError for a text too short for the steps or a model without full-attention layers.
     """
-    n = int(token_ids.shape[1])
-    blocks = -(-n // BLOCK_TOKENS)
+    n, blocks = int(token_ids.shape[1]), -(-int(token_ids.shape[1]) // BLOCK_TOKENS)
     selected = budget // BLOCK_TOKENS - sink_blocks - recent_blocks
     if selected < 1:
         raise TraceError(f"a budget of {budget} tokens leaves no block beside {sink_blocks + recent_blocks} always in")
-    first = n - steps - prompt_queries
-    if token_ids.shape[0] != 1 or first < budget:
-        raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")
+    first = _first_recorded(token_ids, steps, prompt_queries, budget)
     width = min(blocks, max(budget // BLOCK_TOKENS, int(blocks * dram_fraction)) + selected)
     visible = np.arange(first, n, dtype=np.int64) + 1
     ranked, priority, prompt, kv_bytes = [], [], [], 0
@@ -90,6 +87,15 @@ def record_dense(
         visible.astype(np.uint32),
         np.stack(prompt).astype(np.float32),
     )
+
+
+def _first_recorded(token_ids: torch.Tensor, steps: int, prompt_queries: int, budget: int) -> int:
+    """Position of the first query to record. Raises TraceError where the prompt before it is below ``budget``."""
+    n = int(token_ids.shape[1])
+    first = n - steps - prompt_queries
+    if token_ids.shape[0] != 1 or first < budget:
+        raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")
+    return first
 
 
 def _share(query: torch.Tensor, key: torch.Tensor, scale: float, start: int) -> npt.NDArray[np.float32]:

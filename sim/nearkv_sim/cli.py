@@ -1,0 +1,75 @@
+"""``nearkv sim``: the kernel's benches, and its throughput in cycles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nearkv.extras import require
+
+app = typer.Typer(help="Simulate the score kernel's RTL: benches, coverage, throughput.", no_args_is_help=True)
+
+PURPOSE = "Simulating the kernel"
+
+
+def _need_simulators() -> None:
+    """Raise UnsupportedError that names nearkv[sim] where a package of it is missing."""
+    for module in ("cocotb", "cocotbext.axi"):
+        require(module, "sim", PURPOSE)
+
+
+@app.command("list")
+def list_() -> None:
+    """List the benches."""
+    _need_simulators()
+    from nearkv_sim.report import bench_lines
+
+    typer.echo("\n".join(bench_lines()))
+
+
+@app.command()
+def run(
+    name: Annotated[str | None, typer.Argument(help="Bench to run (default: all).")] = None,
+    waves: Annotated[bool, typer.Option("--waves", help="Record waveforms (VCD).")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the random stimulus.")] = None,
+    cover: Annotated[bool, typer.Option("--cover", help="Collect functional, line and toggle coverage.")] = False,
+    effort: Annotated[int, typer.Option("--effort", min=1, help="Multiply the number of random commands.")] = 1,
+) -> None:
+    """Build and run benches; results as JUnit XML. Exits with 1 where a test failed."""
+    _need_simulators()
+    from nearkv_sim.report import coverage_lines, outcome_lines
+    from nearkv_sim.runner import BENCHES, run_bench
+
+    if name is not None and name not in BENCHES:
+        raise typer.BadParameter(f"no bench is called '{name}' (see nearkv sim list)")
+    passed = True
+    for bench in BENCHES if name is None else (name,):
+        outcome = run_bench(bench, waves=waves, seed=seed, cover=cover, effort=effort)
+        passed &= outcome.passed
+        typer.echo("\n".join([*outcome_lines(outcome), f"  junit: {outcome.junit}"]))
+    if cover:
+        typer.echo("\n".join(coverage_lines()))
+    if not passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One width and one group instead of all.")] = False,
+) -> None:
+    """Throughput on streams of 4 MiB and more, counted in cycles of the simulated kernel."""
+    _need_simulators()
+    from nearkv_sim.report import throughput_lines, write_rows
+    from nearkv_sim.throughput import bench as rows_of
+
+    rows = []
+    for row in rows_of(full=not quick):
+        rows.append(row)
+        lines = throughput_lines([row])
+        typer.echo("\n".join(lines if len(rows) == 1 else lines[1:]))
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        write_rows(rows, json_file)
