@@ -137,5 +137,5 @@ def plan(request: ScoreRequest, capabilities: Capabilities, slab_bytes: int, dri
 
 def result_bytes(result: ScoreResult) -> int:
     """Bytes of ``result`` that cross from the device to the host."""
-    arrays = (result.total, result.bad, result.positions, result.priorities)
-    return sum(array.nbytes for array in arrays) + (0 if result.log_mass is None else result.log_mass.nbytes)
+    always = result.total.nbytes + result.bad.nbytes + result.positions.nbytes + result.priorities.nbytes
+    return always + (0 if result.log_mass is None else result.log_mass.nbytes)

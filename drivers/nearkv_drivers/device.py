@@ -74,6 +74,7 @@ class Run:
 class ScoreRequest:
     """Score the blocks of one stream. ``q`` is int8 [G, D]; positions in the result count over ``runs``.
 
+    ``runs`` may be a :class:`~nearkv_drivers.runs.RunTable`, which saves a pass over every run.
     ``initial_total`` (int32 [G]) is T0: the mass that the host knows in other tiers; None for nothing.
     ``k`` is used by TOPK only.
     """

@@ -38,8 +38,8 @@ class Command:
     @property
     def nbytes(self) -> int:
         """Bytes of descriptors, query and totals that cross to the device."""
-        arrays = (self.addresses, self.blocks, self.c, self.r, self.b, self.q, self.initial_total)
-        return sum(array.nbytes for array in arrays)
+        runs = self.addresses.nbytes + self.blocks.nbytes + self.c.nbytes + self.r.nbytes + self.b.nbytes
+        return runs + self.q.nbytes + self.initial_total.nbytes
 
 
 class KernelHandle(Protocol):

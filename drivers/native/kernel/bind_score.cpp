@@ -46,7 +46,8 @@ class RequestReader {
     return command;
   }
 
-  // The same with the runs as arrays over them, block addresses counting from the start of `memory`.
+  // The same with the runs as arrays over them, block addresses counting from the start of
+  // `memory`.
   Command read_descriptors(const Memory& memory, const nb::tuple& request) {
     if (request.size() != 9)
       throw ContractError(

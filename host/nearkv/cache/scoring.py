@@ -32,7 +32,9 @@ def score_layer(
     if not len(asked):
         return results
     centres, scales = store.scaling(asked)
-    q, c, r, b = native.encode_queries(queries[asked], centres, scales, scale)
+    if len(asked) < len(queries):
+        queries = queries[asked]
+    q, c, r, b = native.encode_queries(queries, centres, scales, scale)
     requests = []
     for at, stream in enumerate(asked.tolist()):
         places, segments = store.streams[stream].first_runs(int(candidates[stream]))

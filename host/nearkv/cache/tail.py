@@ -74,11 +74,16 @@ class Tail:
         Returns the sequences whose newest block is complete and must be sealed; see :meth:`newest_block`.
         """
         tokens = torch.stack([keys, values], dim=3)
-        for sequence, length in enumerate(self.length):
-            if self.count(sequence) == self.capacity:
+        for sequence, count in enumerate(self.counts):
+            if count == self.capacity:
                 self._give_up_oldest(sequence)
-            self.pairs[sequence].narrow(1, self.count(sequence), 1).copy_(tokens[sequence])
-            self.length[sequence] = length + 1
+        counts = self.counts
+        if counts.count(counts[0]) == len(counts):
+            self.pairs.narrow(2, counts[0], 1).copy_(tokens)
+        else:
+            for sequence, count in enumerate(counts):
+                self.pairs[sequence].narrow(1, count, 1).copy_(tokens[sequence])
+        self.length = [length + 1 for length in self.length]
         return [sequence for sequence, length in enumerate(self.length) if length % BLOCK_TOKENS == 0]
 
     def newest_block(self, sequence: int) -> torch.Tensor:

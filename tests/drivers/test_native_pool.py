@@ -1,0 +1,90 @@
+"""Admission to the hot pool in native code, against its definition; checksums by address."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearkv_drivers import native, pool
+from nearkv_drivers.memory import address_of
+from nearkv_drivers.wire import ContractError
+
+BLOCKS, BYTES = 24, 8
+
+
+def admitted(resident, selected, slot, values, pinned):
+    """Slots of one stream after the step, by the words of ``pool.admit``."""
+    share = len(resident)
+    candidates = [(int(block), at) for at, block in enumerate(resident) if block >= 0]
+    missed = [(int(block), share + at) for at, block in enumerate(selected) if block >= 0 and slot[at] < 0]
+    free_to_go = [(-values[at], at, block) for block, at in candidates + missed if block >= pinned]
+    kept = [(block, at) for block, at in candidates + missed if block < pinned][:share]
+    kept += [(block, at) for _, at, block in sorted(free_to_go)][: share - len(kept)]
+    after = [int(block) if (block, at) in kept else -1 for at, block in enumerate(resident)]
+    newcomers = sorted((at, block) for block, at in kept if at >= share)
+    free = [at for at, block in enumerate(after) if block < 0]
+    for (_, block), at in zip(newcomers, free, strict=False):
+        after[at] = block
+    return after
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**31), share=st.integers(1, 8), count=st.integers(0, 10), pinned=st.integers(0, 3),
+    levels=st.integers(1, 6),
+)  # fmt: skip
+def test_the_pool_keeps_the_candidates_of_highest_value(seed, share, count, pinned, levels):
+    rng = np.random.default_rng(seed)
+    streams = 2
+    resident = np.stack([rng.permutation(BLOCKS)[:share] for _ in range(streams)]).astype(np.int32)
+    resident[rng.random(resident.shape) < 0.2] = -1
+    selected = np.stack([rng.permutation(BLOCKS)[:count] for _ in range(streams)]).astype(np.int32)
+    selected[rng.random(selected.shape) < 0.1] = -1
+    where = np.full((streams, BLOCKS + 1), -1, np.int64)
+    for stream, at in np.argwhere(resident >= 0):
+        where[stream, resident[stream, at]] = at
+    slot = np.take_along_axis(where, selected.astype(np.int64), axis=1)
+    values = rng.integers(0, levels, (streams, share + count))
+    memory = np.repeat(resident.astype(np.uint8)[..., None], BYTES, axis=2)
+    fetched = np.repeat(selected.astype(np.uint8)[..., None], BYTES, axis=2)
+    expected = [admitted(resident[s], selected[s], slot[s], values[s], pinned) for s in range(streams)]
+    before = resident.copy()
+    moved = pool.admit(resident, where, selected, slot, values, pinned, fetched, memory)
+    assert resident.tolist() == expected
+    assert moved == sum(len(set(now) - set(then)) for now, then in zip(expected, before.tolist(), strict=True))
+    for stream in range(streams):
+        for at, block in enumerate(expected[stream]):
+            if block >= 0:
+                assert (memory[stream, at] == block).all()
+        held = {block: at for at, block in enumerate(expected[stream]) if block >= 0}
+        assert where[stream].tolist() == [held.get(block, -1) for block in range(BLOCKS + 1)]
+
+
+def test_what_does_not_fit_the_pool_is_refused():
+    good = {
+        "resident": np.full((2, 3), -1, np.int32), "where": np.full((2, 8), -1, np.int64),
+        "selected": np.tile(np.arange(4, dtype=np.int32), (2, 1)), "slot": np.full((2, 4), -1, np.int64),
+        "values": np.zeros((2, 7), np.int64), "pinned": 0,
+        "fetched": np.zeros((2, 4, 16), np.uint8), "memory": np.zeros((2, 3, 16), np.uint8),
+    }  # fmt: skip
+    for name, wrong, message in (
+        ("where", np.full((1, 8), -1, np.int64), "where does not have the pool's shape"),
+        ("slot", np.full((2, 3), -1, np.int64), "slot does not have"),
+        ("values", np.zeros((2, 4), np.int64), "values does not have"),
+        ("fetched", np.zeros((2, 3, 16), np.uint8), "fetched does not have"),
+        ("memory", np.zeros((2, 3, 8), np.uint8), "memory does not have"),
+        ("selected", np.full((2, 4), 8, np.int32), "block 8 is beyond the pool's 8"),
+    ):
+        with pytest.raises(ContractError, match=message):
+            pool.admit(**(good | {name: wrong}))
+    assert pool.admit(**good) == 6
+
+
+def test_checksums_by_address_are_those_of_the_rows():
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 256, (300, 4096), np.uint8)
+    addresses = (address_of(rows) + np.arange(300)[::-1] * 4096).astype(np.uint64)
+    np.testing.assert_array_equal(native.crc32c_at(addresses, 4096), native.crc32c_rows(rows[::-1]))
+    assert native.crc32c_at(addresses[:0], 4096).shape == (0,)
+    with pytest.raises(ContractError, match="piece 1 has no address"):
+        native.crc32c_at(np.array([addresses[0], 0], np.uint64), 16)
