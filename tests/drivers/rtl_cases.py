@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from vectors import ScoreVector
 
 from nearkv_drivers.device import Mode
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.wire import block_bytes, row_width
+
+from vectors import ScoreVector
 
 GROUPS = (1, 2, 3, 7, 8, 9, 16)
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vectors import encode_vectors, load_encode, load_score, score_vectors
 
 from nearkv_drivers import native
+
+from vectors import encode_vectors, load_encode, load_score, score_vectors
 
 
 def by_stem(path: Path) -> str:

@@ -7,13 +7,14 @@ import ctypes
 import numpy as np
 import pytest
 from rtl_cases import assert_same, random_commands, vector_command
-from vectors import load_score, score_vectors
 
 from nearkv_drivers.device import DeviceError, Mode, ScoreResult
 from nearkv_drivers.kernel_memory import BEAT, pack_commands, parse_result, result_beats
 from nearkv_drivers.memory import aligned_buffer
 from nearkv_drivers.native_kernel import NativeKernel, reduce_native
 from nearkv_drivers.rtl_kernel import RtlKernel
+
+from vectors import load_score, score_vectors
 
 DDR4 = {"latency": 60, "bytes_per_cycle": 64.0}
 P2P = {"latency": 22_500, "bytes_per_cycle": 10.0}

@@ -12,10 +12,11 @@ import pytest
 from hls import csim, rtl
 from hls.memory_image import Job
 from hls.random_jobs import answer, assert_same, random_job
-from vectors import load_score, score_vectors
 
 from nearkv_drivers.device import Mode, ScoreResult
 from nearkv_drivers.wire import Segment
+
+from vectors import load_score, score_vectors
 
 BATCHES, BATCH = 20, 100
 Implementation = Callable[[Sequence[Job]], list[ScoreResult]]

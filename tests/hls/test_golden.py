@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hls.csim import run
 from hls.memory_image import Job
-from vectors import load_score, score_vectors
 
 from nearkv_drivers.device import Mode
+
+from vectors import load_score, score_vectors
 
 
 @pytest.mark.parametrize("path", score_vectors(), ids=lambda path: path.stem)

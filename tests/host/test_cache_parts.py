@@ -21,6 +21,7 @@ from nearkv.cache.tail import Tail
 from nearkv.cache.window import WindowLayer
 from nearkv.policy import create, names
 from nearkv_drivers.device import ScoreResult
+
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 

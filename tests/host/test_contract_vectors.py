@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vectors import encode_vectors, generate, load_encode, load_score, score_vectors
-from vectors.loader import FOLDER
 
 from nearkv.contract import encode_query, encode_segment, score, top_k
 from nearkv.contract.encode import QMAX
 from nearkv.contract.rotate import rotate
+
+from vectors import encode_vectors, generate, load_encode, load_score, score_vectors
+from vectors.loader import FOLDER
 
 
 def test_the_files_are_what_the_generator_writes() -> None:

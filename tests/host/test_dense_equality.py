@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import nearkv
+
 from tests.host.conftest import FAMILIES, make_model
 from tests.host.memory_device import MemoryDevice
 

@@ -6,6 +6,7 @@ import torch
 import nearkv
 from nearkv.errors import ContractError, StorageError
 from nearkv.policy import names
+
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 

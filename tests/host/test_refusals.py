@@ -7,6 +7,7 @@ from transformers import DeepseekV3Config, Gemma2Config, GptOssConfig, Qwen3Next
 import nearkv
 from nearkv import UnsupportedError
 from nearkv.attention import nearkv_attention
+
 from tests.host.conftest import BASE, make_model
 from tests.host.memory_device import MemoryDevice
 

@@ -20,6 +20,7 @@ from nearkv.trace.format import TraceError, load, pack_priority, save, unpack_pr
 from nearkv.trace.profile import profile_windows
 from nearkv.trace.rank import rank
 from nearkv.trace.replay import capacity, replay, replay_all
+
 from tests.host.traces import synthetic
 
 
