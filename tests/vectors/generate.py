@@ -12,6 +12,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from nearkv.contract import EMPTY, encode_query, encode_segment, score, top_k
+
 from vectors.cases import Case, encode_cases, score_cases
 from vectors.loader import ENCODE_MAGIC, FOLDER, SCORE_MAGIC, Array, pack
 
