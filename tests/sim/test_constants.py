@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
+from nearkv_drivers.kernel_memory import COMPLETION_DTYPE, REQUEST_DTYPE, RUN_DTYPE
 from nearkv_drivers.wire import BLOCK_TOKENS, EMPTY, MAX_GROUP, MAX_TOP_K
-from nearkv_sim.commands import COMPLETION_DTYPE, REQUEST_DTYPE, RUN_DTYPE
 from nearkv_sim.registers import DOCUMENT, FPGA, REGISTERS, STATUS
 
 PACKAGE = (FPGA / "rtl" / "nearkv_pkg.sv").read_text()
