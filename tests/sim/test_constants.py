@@ -6,10 +6,12 @@ import re
 
 import numpy as np
 
+from nearkv_drivers.hardware import hardware_root
 from nearkv_drivers.kernel_memory import COMPLETION_DTYPE, REQUEST_DTYPE, RUN_DTYPE
 from nearkv_drivers.wire import BLOCK_TOKENS, EMPTY, MAX_GROUP, MAX_TOP_K
-from nearkv_sim.registers import DOCUMENT, FPGA, REGISTERS, STATUS
+from nearkv_sim.registers import DOCUMENT, REGISTERS, STATUS
 
+FPGA = hardware_root() / "fpga"
 PACKAGE = (FPGA / "rtl" / "nearkv_pkg.sv").read_text()
 NUMPY = {"u64": "<u8", "u32": "<u4", "u8": "u1", "u16": "<u2", "i32": "<i4"}
 
