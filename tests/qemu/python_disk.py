@@ -12,6 +12,8 @@ from pathlib import Path
 
 STDLIB_LEFT_OUT = ("test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter", "turtledemo", "site-packages")
 PACKAGES = ("numpy", "crc32c", "nearkv_drivers")
+NATIVE = ("_io", "_kernel")
+"""Native modules of nearkv_drivers; an editable install keeps them apart from its sources."""
 IMAGE_BYTES = 512 << 20
 """Of a sparse file; more than the tree needs."""
 
@@ -23,11 +25,19 @@ def _package(name: str) -> Path:
     return Path(spec.origin).parent
 
 
+def _native() -> list[Path]:
+    specs = [util.find_spec(f"nearkv_drivers.{name}") for name in NATIVE]
+    missing = [name for name, spec in zip(NATIVE, specs, strict=True) if spec is None or spec.origin is None]
+    if missing:
+        raise ModuleNotFoundError(f"nearkv_drivers.{missing[0]} is not built: make build")
+    return [Path(spec.origin) for spec in specs if spec is not None and spec.origin is not None]
+
+
 def _key() -> str:
     """Names the image's content: interpreter and library versions, and every byte of the drivers."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
     digest.update(" ".join([sys.version, *(metadata.version(name) for name in ("numpy", "crc32c"))]).encode())
-    for path in sorted(_package("nearkv_drivers").rglob("*")):
+    for path in sorted([*_package("nearkv_drivers").rglob("*"), *_native()]):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -76,6 +86,8 @@ def build(folder: Path) -> Path:
         beside = _package(name).parent
         for folder_of_package in (*beside.glob(f"{name}.libs"), *beside.glob(f"{name}-*.dist-info")):
             _copy(folder_of_package, tree / "site" / folder_of_package.name)
+    for module in _native():
+        shutil.copy(module, tree / "site" / "nearkv_drivers" / module.name)
     _libraries(tree, [executable, *(tree / str(stdlib).lstrip("/")).rglob("*.so"), *(tree / "site").rglob("*.so")])
     with image.with_suffix(".new").open("wb") as file:
         file.truncate(IMAGE_BYTES)
