@@ -14,7 +14,7 @@ class TierConfig:
 
     ``budget`` is the number of tokens attention may read per step and layer, for each KV head on average (the heads of
     a layer share it); ``dram_limit`` the bytes of host memory
-    that may hold KV during decode, over all layers (None: one and a half times what every layer's budget needs).
+    that may hold KV during decode, over all layers (None: twice what every layer's budget needs).
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
     attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
     pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the

@@ -19,9 +19,9 @@ from nearkv.policy import create
 from nearkv_drivers.device import Device
 from nearkv_drivers.wire import BLOCK_TOKENS
 
-DEFAULT_HOT_SHARE = 1.5
+DEFAULT_HOT_SHARE = 2.0
 """Hot blocks per block of a step's selection where no DRAM limit is given: consecutive selections overlap by about
-three quarters, so the last few steps' union needs little more than one selection."""
+three quarters, so the union of the last few steps fits, and few blocks are fetched."""
 
 MOST_HOT_SHARE = 16
 """Hot blocks per selected block beyond which a DRAM limit is not used up, where the context's length is unknown."""
