@@ -3,7 +3,7 @@
 A Llama of SmolLM2-135M's shape with random weights; both caches are filled with the same random keys and values, where
 nothing is selected twice for a reason. So that contexts compare, the hot pool holds the same few blocks at each of them
 (``--hot-blocks`` per stream) and nearly everything selected is fetched: what is left to grow is the scoring. Real text
-has hit rates above 90 % with a pool of twice a selection; ``nearkv compare`` measures that. Steps alternate, so that the
+has hit rates above 90 % with a pool of twice a selection; ``nearkv compare`` measures that. Steps alternate, so that
 ratios hold on a machine whose speed drifts. Scoring and fetching are host time inside the nearkv steps.
 
     python bench/decode.py [--contexts 4096,8192,16384,32768] [--layers 30] [--json build/bench/decode.json]
