@@ -68,7 +68,8 @@ def test_a_damaged_score_block_is_left_out_and_counted(model, ids, drive):
 
 
 def test_a_damaged_kv_block_is_never_attended(model, ids, drive):
-    cache = nearkv.TieredCache(model, drive, budget=160)
+    smallest = smallest_limit(model, ids, budget=160)  # a pool that cannot hold a selection
+    cache = nearkv.TieredCache(model, drive, budget=160, dram_limit=smallest)
     with torch.inference_mode():
         model(ids, cache=cache, use_cache=True)
         store = cache.tiered_layers[0].store
@@ -86,7 +87,8 @@ def test_a_failed_write_surfaces(model, ids, drive):
 
 
 def test_a_failed_read_leaves_the_pool_as_it_was(model, ids, drive):
-    cache = nearkv.TieredCache(model, drive, budget=160)
+    smallest = smallest_limit(model, ids, budget=160)  # a pool that cannot hold a selection
+    cache = nearkv.TieredCache(model, drive, budget=160, dram_limit=smallest)
     with torch.inference_mode():
         model(ids, cache=cache, use_cache=True)
         before = [layer.pool.resident.copy() for layer in cache.tiered_layers]
