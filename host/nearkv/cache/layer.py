@@ -169,7 +169,7 @@ class TieredLayer(CacheLayerMixin):
         stats = runtime.stats
         grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
         starts, newest = self.tail.streams
-        wanted = np.maximum((runtime.config.budget - newest) // BLOCK_TOKENS, 0)
+        wanted = runtime.selected_blocks(newest)
         with stats.timed("score"):
             results = self._score(grouped, starts, wanted, scale)
             selected, priority = select(results, starts, wanted, runtime.config.sink_blocks, g.kv_heads)

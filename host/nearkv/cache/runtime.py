@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from nearkv.cache.buffers import BlockBuffer, aligned_bytes
@@ -46,9 +48,9 @@ class Runtime:
         self._staging_user: LayerStore | None = None
         self._gather: dict[Geometry, BlockBuffer] = {}
 
-    def selected_blocks(self, tail_tokens: int) -> int:
-        """Blocks that the budget leaves beside ``tail_tokens`` newest tokens (sinks included)."""
-        return max((self.config.budget - tail_tokens) // BLOCK_TOKENS, 0)
+    def selected_blocks(self, newest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Blocks that the budget leaves each stream beside its ``newest`` [S] tokens (sinks included): int64 [S]."""
+        return np.maximum((self.config.budget - newest) // BLOCK_TOKENS, 0)
 
     def pool(self, layer: int, geometry: Geometry) -> LayerPool:
         """The hot pool of ``layer``, its share of the DRAM limit. Raises MemoryLimitError naming what is needed."""
@@ -104,7 +106,7 @@ class Runtime:
     def _hot_blocks(self, geometry: Geometry) -> int:
         """Blocks per stream that may stay hot within the DRAM limit."""
         config = self.config
-        wanted = self.selected_blocks(config.recent_blocks * BLOCK_TOKENS)
+        wanted = int(self.selected_blocks(np.array([config.recent_blocks * BLOCK_TOKENS]))[0])
         if config.dram_limit is None:
             return max(math.ceil(DEFAULT_HOT_SHARE * wanted), config.sink_blocks + 1)
         per_block = self.layers * geometry.streams * geometry.kv_block_bytes
