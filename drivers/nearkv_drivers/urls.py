@@ -22,6 +22,7 @@ class Scheme:
 SCHEMES: dict[str, Scheme] = {
     "emulated": Scheme("nearkv_drivers.emulated"),
     "rtl": Scheme("nearkv_drivers.rtl", "sim"),
+    "card": Scheme("nearkv_drivers.cards.device"),
 }
 """Known schemes. Modules are imported when a URL of theirs is opened, never before."""
 

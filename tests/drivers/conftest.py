@@ -63,3 +63,28 @@ def rtl_library() -> Path:
         if "is not installed" not in str(error):
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def xrt_card(rtl_library, monkeypatch):
+    """A card behind the pyxrt stand-in, which is what ``import pyxrt`` finds."""
+    from standins import pyxrt_standin
+    from standins.xrt_card import XrtCard
+
+    card = XrtCard(rtl_library)
+    pyxrt_standin.bind(card)
+    monkeypatch.setitem(sys.modules, "pyxrt", pyxrt_standin)
+    yield card
+    card.close()
+
+
+@pytest.fixture
+def card_url(tmp_path):
+    """The URL of that card, with more options appended."""
+    from standins.xrt_card import ADDRESS, write_xclbin
+
+    def url(*options: str, **xclbin) -> str:
+        image = write_xclbin(tmp_path / "nearkv.xclbin", **xclbin)
+        return f"card:{ADDRESS}?" + "&".join([f"xclbin={image}", f"file={tmp_path}/store", *options])
+
+    return url
