@@ -92,7 +92,7 @@ class HardwareStart:
 def around_empty(
     commands: Sequence[Command], run: Callable[[list[Command]], list[ScoreResult]], reduction: Reduction
 ) -> list[ScoreResult]:
-    """Results of ``commands``: from ``run``, and from ``reduction`` where there are no blocks, which hardware refuses."""
+    """Results of ``commands``: from ``run``, but from ``reduction`` without blocks, which hardware refuses."""
     real = [command for command in commands if len(command.blocks)]
     scored = iter(run(real) if real else [])
     return [next(scored) if len(command.blocks) else _nothing(command, reduction) for command in commands]

@@ -16,6 +16,8 @@ from nearkv_drivers.cards.kernel import CardKernel
 from nearkv_drivers.cards.memory import BUFFER_LIMIT, HostMemory, P2pMemory
 from nearkv_drivers.cards.model import FPGA_STOP_CELSIUS, Card, CardError, P2p
 from nearkv_drivers.cards.session import XrtCard
+from nearkv_drivers.cards.topology import drive_of, drives_beside
+from nearkv_drivers.cards.xrt import tool_name
 from nearkv_drivers.device import Capabilities, DeviceError, Telemetry
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
@@ -25,8 +27,8 @@ from nearkv_drivers.native_kernel import reduce_native
 from nearkv_drivers.urls import DeviceUrl
 
 RESERVED_BYTES = 128 << 20
-"""Of the card's DRAM for commands and results: a start of 64 requests with all log-masses of 65,536 blocks for eight
-heads each."""
+"""Of the card's DRAM, for commands and results: those of a start with 60 requests that return every log-mass of 65,536
+blocks for eight heads."""
 
 SMARTSSD_DDR = 4 << 30
 """Where the xclbin does not say how large the bank is."""
@@ -108,6 +110,8 @@ def open_url(url: DeviceUrl) -> CardDevice:
     except BaseException:
         drive.close()
         raise
+    if isinstance(memory, P2pMemory):
+        _warn_of_another_drive(card.address, drive.path)
     capabilities = Capabilities(
         f"card {card.address} {card.shell}".rstrip(),
         max_blocks=kernel_interface()["limits"]["store_rows"],
@@ -137,7 +141,7 @@ def _bring_up(
             return _tested(card, P2pMemory, drive.path, options)
         except DeviceError as error:
             why = str(error)  # the text only: the traceback would keep the P2P buffer, and with it the card's DRAM
-        remedy = (report.p2p if report else P2p.UNKNOWN).remedy("xrt-smi", card.address)
+        remedy = (report.p2p if report else P2p.UNKNOWN).remedy(tool_name(), card.address)
         why += f"; {remedy}" if remedy else ""
         if options.p2p == "on":
             raise CardError(f"P2P does not work on card {card.address}: {why}")
@@ -156,10 +160,7 @@ def _tested(
     card: XrtCard, kind: type[P2pMemory] | type[HostMemory], drive: Path, options: Options
 ) -> tuple[Memory, CardKernel, FrameTable]:
     group = card.kernel.group_id(_argument("keys"))
-    size = options.ddr
-    if size is None:
-        size = min(card.bank_bytes(group) or SMARTSSD_DDR, BUFFER_LIMIT) - RESERVED_BYTES
-    frames = FrameTable(size)
+    frames = FrameTable(options.ddr or memory_bytes(card.bank_bytes(group)))
     memory: Memory = kind(card.xrt, card.device, frames.count * frames.stride, group)
     kernel = CardKernel(card, memory.buffer, reduce_native, options.compute_units)
     test = BringUp(memory.array, memory, kernel)
@@ -168,8 +169,31 @@ def _tested(
     return memory, kernel, frames
 
 
+def memory_bytes(bank: int | None) -> int:
+    """Device memory where the URL gives no size: all of the ``bank`` (bytes; None: not known) but what starts need.
+
+    Raises CardError for a bank without room.
+    """
+    size = min(bank or SMARTSSD_DDR, BUFFER_LIMIT) - RESERVED_BYTES
+    if size <= 0:
+        raise CardError(f"the kernel's memory bank of {bank} bytes leaves no room for score blocks: give ddr=")
+    return size
+
+
 def _argument(name: str) -> int:
     return next(int(each["id"]) for each in kernel_interface()["arguments"] if each["name"] == name)
+
+
+def _warn_of_another_drive(address: str, file: Path) -> None:
+    """P2P to a drive that is not the card's own crosses the host's PCIe root, at best slowly."""
+    own, used = drives_beside(address), drive_of(file)
+    if own and used not in own:
+        warnings.warn(
+            f"{file} lies on {used or 'no NVMe drive'}, but the drive beside card {address} is {', '.join(own)}: give "
+            "a path on that one",
+            P2pOffWarning,
+            stacklevel=3,
+        )
 
 
 def _refuse_heat(report: Card | None) -> None:

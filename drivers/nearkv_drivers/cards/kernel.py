@@ -11,6 +11,7 @@ from typing import Any
 from nearkv_drivers.cards.model import CardError
 from nearkv_drivers.cards.session import XrtCard
 from nearkv_drivers.cards.slots import Slot
+from nearkv_drivers.cards.xrt import tool_name
 from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.hardware_figures import RunFigures
 from nearkv_drivers.hardware_start import HardwareStart, around_empty
@@ -114,15 +115,15 @@ class CardKernel:
         while not self.ended(slot):
             if time.monotonic() > deadline:
                 raise CardError(
-                    f"{self._name} did not finish in {PATIENCE_SECONDS:.0f} s: reset the card (xrt-smi reset -d "
-                    f"{self._card.address}) and start again"
+                    f"{self._name} did not finish in {PATIENCE_SECONDS:.0f} s: reset the card ({self._reset}) and start "
+                    "again"
                 )
             time.sleep(sleep)
             sleep = min(2 * sleep, LONGEST_SLEEP)
         state = slot.run.state()
         if state != self._completed:
             raise CardError(
-                f"{self._name} ended with {state}: reset the card (xrt-smi reset -d {self._card.address}), see dmesg"
+                f"{self._name} ended with {state}: see dmesg, reset the card ({self._reset}) and start again"
             )
         memory = slot.results(start)
         self.figures.add(start.completion(memory), len(start))
@@ -130,6 +131,10 @@ class CardKernel:
         with self._lock:
             self._idle.append(slot)
         return results
+
+    @property
+    def _reset(self) -> str:
+        return f"sudo {tool_name()} reset -d {self._card.address}"
 
     def close(self) -> None:
         """Give runs and buffers up; nothing is in flight any more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from nearkv_drivers.cards.parse import full_address
@@ -24,6 +26,18 @@ def drives_beside(address: str, sysfs: Path = Path("/sys")) -> list[str]:
         if shared == depth and shared > 0:
             nearest.append(f"/dev/{controller.name}")
     return nearest
+
+
+def drive_of(path: Path, sysfs: Path = Path("/sys")) -> str | None:
+    """The NVMe controller (``/dev/nvme0``) that holds the file at ``path``, or the folder where it will be.
+
+    None where that is no NVMe drive, or a file system that spans several (RAID, LVM).
+    """
+    place = path if path.exists() else path.parent
+    number = place.stat().st_dev
+    device = (sysfs / f"dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    names = [part for part in device.parts if re.fullmatch(r"nvme\d+", part)]
+    return f"/dev/{names[-1]}" if names else None
 
 
 def _bridges(device: Path) -> list[str]:

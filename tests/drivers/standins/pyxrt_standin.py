@@ -5,6 +5,7 @@ Names and signatures are those of XRT's pybind11 module. A fixture binds the mod
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import json
 import mmap
@@ -15,19 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
-from nearkv_drivers.memory import aligned_buffer
+from nearkv_drivers.memory import address_of, aligned_buffer
 
 from . import xrt_card
 
 PAGE = 4096
 
 
-class xclBOSyncDirection(enum.IntEnum):  # noqa: N801
+class xclBOSyncDirection(enum.Enum):  # noqa: N801
     XCL_BO_SYNC_BO_TO_DEVICE = 0
     XCL_BO_SYNC_BO_FROM_DEVICE = 1
 
 
-class ert_cmd_state(enum.IntEnum):  # noqa: N801
+class ert_cmd_state(enum.Enum):  # noqa: N801
     ERT_CMD_STATE_NEW = 1
     ERT_CMD_STATE_QUEUED = 2
     ERT_CMD_STATE_COMPLETED = 4
@@ -40,7 +41,7 @@ class ert_cmd_state(enum.IntEnum):  # noqa: N801
     ERT_CMD_STATE_SKCRASHED = 11
 
 
-class xrt_info_device(enum.IntEnum):  # noqa: N801
+class xrt_info_device(enum.Enum):  # noqa: N801
     bdf = 0
     name = 5
     electrical = 8
@@ -121,7 +122,7 @@ class device:  # noqa: N801
 
 
 class bo:  # noqa: N801
-    class flags(enum.IntEnum):  # noqa: N801
+    class flags(enum.Enum):  # noqa: N801
         normal = 0
         cacheable = 1 << 24
         device_only = 1 << 28
@@ -148,6 +149,8 @@ class bo:  # noqa: N801
             return _dead(self._size)
         if fault == "detached":
             return _pages(self._size)
+        if fault == "wraps":
+            return _wrapped(self._bank.file, self._at, self._size)
         if fault == "misaligned":
             return aligned_buffer(self._size + PAGE)[64 : 64 + self._size]
         return self._device
@@ -201,6 +204,20 @@ def _dead(size: int) -> np.ndarray:
     return np.frombuffer(mapping, np.uint8)
 
 
+def _wrapped(file: int, at: int, size: int) -> np.ndarray:
+    """A window of ``size`` bytes whose upper half shows the lower half's memory again."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    window = np.frombuffer(mmap.mmap(-1, size), np.uint8)
+    half, fixed = size // 2 // PAGE * PAGE, 0x10
+    for first in (0, half):
+        where = address_of(window) + first
+        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | fixed
+        assert libc.mmap(where, min(half, size - first), protection, flags, file, at) == where
+    return window
+
+
 def _free(bank, at: int, host: np.ndarray | None) -> None:
     bank.give_back(at)
     if host is not None:
@@ -232,7 +249,7 @@ class run:  # noqa: N801
         self._kernel = of
         self._values: dict[int, int] = {}
         self._kept: dict[int, bo] = {}
-        self._state = ert_cmd_state.ERT_CMD_STATE_NEW
+        self.progress = types.SimpleNamespace(state="ERT_CMD_STATE_NEW")
 
     def set_arg(self, index: int, value) -> None:
         """Buffers and C ints arrive; floats and wider integers do not, and nobody says so."""
@@ -250,14 +267,11 @@ class run:  # noqa: N801
         return found
 
     def start(self) -> None:
-        self._state = ert_cmd_state.ERT_CMD_STATE_SUBMITTED
+        self.progress.state = "ERT_CMD_STATE_SUBMITTED"
         self._kernel.card.enqueue(self)
 
-    def ended(self, state: str) -> None:
-        self._state = ert_cmd_state[state]
-
     def state(self) -> ert_cmd_state:
-        return self._state
+        return ert_cmd_state[self.progress.state]
 
 
 def bind(card: xrt_card.XrtCard) -> None:

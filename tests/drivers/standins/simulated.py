@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
+import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +56,10 @@ class Bank:
     GAP = 4096  # so that what runs over a buffer's end hits no other
 
     def __init__(self, size: int) -> None:
-        from nearkv_drivers.memory import aligned_buffer
-
-        self.bytes = aligned_buffer(size)
+        self.file = os.memfd_create("bank")
+        os.ftruncate(self.file, size)
+        self.bytes = np.frombuffer(mmap.mmap(self.file, size), np.uint8)
+        weakref.finalize(self, os.close, self.file)
         self._taken: dict[int, int] = {}
 
     def take(self, size: int) -> int:
