@@ -88,3 +88,28 @@ def card_url(tmp_path):
         return f"card:{ADDRESS}?" + "&".join([f"xclbin={image}", f"file={tmp_path}/store", *options])
 
     return url
+
+
+@pytest.fixture
+def pynq_board(rtl_library, monkeypatch):
+    """A board behind the pynq stand-in, which is what ``import pynq`` finds; NumPy calls itself 1.26 there."""
+    from standins import pynq_standin
+
+    board = pynq_standin.Board(rtl_library)
+    pynq_standin.bind(board)
+    monkeypatch.setitem(sys.modules, "pynq", pynq_standin)
+    monkeypatch.setattr("nearkv_drivers.boards.overlay.np.__version__", "1.26.4")
+    yield board
+    board.close()
+
+
+@pytest.fixture
+def pynq_url(tmp_path):
+    """The URL of that board, with more options appended."""
+    from standins.pynq_standin import write_bitstream
+
+    def url(*options: str, ips: dict | None = None) -> str:
+        bitstream = write_bitstream(tmp_path / "nearkv.bit", ips)
+        return f"pynq:{bitstream}?" + "&".join([f"file={tmp_path}/store", *options])
+
+    return url

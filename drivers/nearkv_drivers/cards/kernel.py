@@ -115,8 +115,8 @@ class CardKernel:
         while not self.ended(slot):
             if time.monotonic() > deadline:
                 raise CardError(
-                    f"{self._name} did not finish in {PATIENCE_SECONDS:.0f} s: reset the card ({self._reset}) and start "
-                    "again"
+                    f"{self._name} did not finish in {PATIENCE_SECONDS:.0f} s: reset the card ({self._reset}) and "
+                    "start again"
                 )
             time.sleep(sleep)
             sleep = min(2 * sleep, LONGEST_SLEEP)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from nearkv_drivers.cards.parse import full_address
 
+_CONTROLLER = re.compile(r"nvme\d+")
+
 
 def drives_beside(address: str, sysfs: Path = Path("/sys")) -> list[str]:
     """NVMe controllers (``/dev/nvme0``) that share the nearest PCI bridge with the card at ``address``.
@@ -36,8 +38,13 @@ def drive_of(path: Path, sysfs: Path = Path("/sys")) -> str | None:
     place = path if path.exists() else path.parent
     number = place.stat().st_dev
     device = (sysfs / f"dev/block/{os.major(number)}:{os.minor(number)}").resolve()
-    names = [part for part in device.parts if re.fullmatch(r"nvme\d+", part)]
-    return f"/dev/{names[-1]}" if names else None
+    for part in (device, *device.parents):
+        if _CONTROLLER.fullmatch(part.name):
+            return f"/dev/{part.name}"
+        if part.name.startswith("nvme-subsys"):  # with multipath, the namespace lies beside links to its controllers
+            controllers = sorted(entry.name for entry in part.iterdir() if _CONTROLLER.fullmatch(entry.name))
+            return f"/dev/{controllers[0]}" if len(controllers) == 1 else None
+    return None
 
 
 def _bridges(device: Path) -> list[str]:
