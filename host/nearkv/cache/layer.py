@@ -22,7 +22,7 @@ from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import Tail
 from nearkv.errors import UnsupportedError
-from nearkv_drivers.wire import BLOCK_TOKENS, MAX_TOP_K
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class TieredLayer(CacheLayerMixin):
@@ -138,13 +138,13 @@ class TieredLayer(CacheLayerMixin):
 
     def _seal(self, staging: BlockBuffer, placement: list[npt.NDArray[np.int32]]) -> None:
         """Write what is complete, fill the pool with ``placement`` (blocks by stream), keep the newest tokens."""
-        g = self.geometry
         assert self.padding is not None
-        for stream, hot in enumerate(placement):
-            length = self._length - self.padding[stream // g.kv_heads]
-            first, last = int(self.store.sealed[stream]), max(length, 0) // BLOCK_TOKENS
+        for sequence, padding in enumerate(self.padding):
+            streams = self._streams(sequence)
+            first, last = int(self.store.sealed[streams[0]]), max(self._length - padding, 0) // BLOCK_TOKENS
             if last > first:
-                self.store.seal(stream, staging.bytes[stream, first:last], adopt=False)
+                self.store.seal(streams, staging.bytes[streams.start : streams.stop, first:last], adopt=False)
+        for stream, hot in enumerate(placement):
             self.pool.warm(stream, hot, staging.bytes[stream, hot])
         for sequence, padding in enumerate(self.padding):
             self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
@@ -161,8 +161,7 @@ class TieredLayer(CacheLayerMixin):
         self.store.settle()
         for sequence in complete:
             blocks = aligned_blocks(self.tail.newest_block(sequence), self.geometry)
-            for head, block in enumerate(blocks):
-                self.store.seal(sequence * self.geometry.kv_heads + head, block[None], adopt=True)
+            self.store.seal(self._streams(sequence), blocks[:, None], adopt=True)
 
     def _decode(self, query: torch.Tensor, scale: float) -> torch.Tensor:
         runtime, g = self._runtime, self.geometry
@@ -190,7 +189,7 @@ class TieredLayer(CacheLayerMixin):
             return [None] * g.streams
         mass = self._attention.tail_mass(grouped, scale)
         queries = stream_queries(grouped)
-        most = np.minimum(MOST_OF_ONE_HEAD * wanted, MAX_TOP_K)
+        most = np.minimum(MOST_OF_ONE_HEAD * wanted, self._runtime.device.capabilities.max_top_k)
         results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, most, scale, mass)
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
@@ -207,6 +206,10 @@ class TieredLayer(CacheLayerMixin):
         addresses = buffer.addresses(streams, positions)
         self.store.read(streams, blocks, addresses).wait()
         self.store.verify(streams, blocks, addresses)
+
+    def _streams(self, sequence: int) -> range:
+        """The streams of ``sequence``."""
+        return range(sequence * self.geometry.kv_heads, (sequence + 1) * self.geometry.kv_heads)
 
     # --- what transformers asks of a layer ---------------------------------------------------------------------
 
