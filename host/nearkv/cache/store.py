@@ -78,7 +78,7 @@ class LayerStore:
         self._expected = expected_blocks
         self._kv_offset = np.full((geometry.streams, max(expected_blocks, GROWTH_BLOCKS)), -1, np.int64)
         self._crc = np.zeros(self._kv_offset.shape, np.uint32)
-        self._pending: list[tuple[ReadHandle, object]] = []
+        self._pending: list[tuple[ReadHandle, npt.NDArray[np.uint8]]] = []
         self._scaling: tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]] | None = None
 
     def seal(self, streams: range, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
@@ -96,6 +96,11 @@ class LayerStore:
             self._crc[stream, first : first + count] = native.crc32c_rows(rows)
             self._append_kv(stream, rows, first)
         self.sealed[streams] += count
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Bytes of the buffers whose writes nobody has waited for."""
+        return sum(data.nbytes for _, data in self._pending)
 
     def settle(self) -> None:
         """Wait for every write in flight. Raises StorageError naming the first that failed."""
@@ -119,11 +124,20 @@ class LayerStore:
         centres, scales = self._scaling
         return (centres, scales) if len(streams) == len(centres) else (centres[streams], scales[streams])
 
-    def read(
+    def fetch(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
-    ) -> ReadHandle:
-        """Read KV ``blocks`` of ``streams`` to host ``addresses`` in one batch; check with :meth:`verify` when done."""
-        return self._device.read(self._kv_offset[streams, blocks], self.geometry.kv_block_bytes, addresses)
+    ) -> int:
+        """Read KV ``blocks`` of ``streams`` to host ``addresses``, all [n], in one batch; check with :meth:`verify`.
+
+        In order of drive address, so that neighbours become one read wherever they go in memory. Returns how many
+        reads that makes. Raises StorageError.
+        """
+        size = self.geometry.kv_block_bytes
+        offsets = self._kv_offset[streams, blocks]
+        order = np.argsort(offsets)
+        offsets = offsets[order]
+        self._device.read(offsets, size, addresses[order]).wait()
+        return len(offsets) and 1 + int(np.count_nonzero(np.diff(offsets) != size))
 
     def verify(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
@@ -146,7 +160,7 @@ class LayerStore:
         if not len(streams):
             return
         addresses = target.addresses(streams, blocks)
-        self.read(streams, blocks, addresses).wait()
+        self.fetch(streams, blocks, addresses)
         self.verify(streams, blocks, addresses)
 
     def _encode(
