@@ -143,7 +143,7 @@ class TieredCache(Cache):
 
 
 def _window_plan(config: TierConfig, layers: int, model: PreTrainedConfig) -> WindowPlan | None:
-    """The window plan of ``config``, if it has one. Raises ValueError where it is not for a model of this shape."""
+    """The window plan of ``config``, if it has one. Raises UnsupportedError where it is not for this model's shape."""
     if config.window_plan is None:
         return None
     plan = WindowPlan.load(config.window_plan)
@@ -151,7 +151,7 @@ def _window_plan(config: TierConfig, layers: int, model: PreTrainedConfig) -> Wi
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     if plan.blocks.shape != (layers, heads):
         have = " x ".join(map(str, plan.blocks.shape))
-        raise ValueError(
+        raise UnsupportedError(
             f"{config.window_plan}: a plan for {have} layers and KV heads, made for {plan.model}; this model "
             f"has {layers} tiered layers x {heads} KV heads: profile a trace of it with `nearkv trace windows`"
         )
