@@ -85,9 +85,9 @@ class CardDevice(HardwareDevice):
         """The device's counters; in ``extra`` those of RunFigures, and ``fpga_celsius`` where the card says it."""
         telemetry = super().telemetry()
         telemetry.extra |= self._kernel.figures.extra()
-        report = self.card.report()
-        if report is not None and report.fpga_celsius is not None:
-            telemetry.extra["fpga_celsius"] = report.fpga_celsius
+        celsius = self.card.celsius()
+        if celsius is not None:
+            telemetry.extra["fpga_celsius"] = celsius
         return telemetry
 
 

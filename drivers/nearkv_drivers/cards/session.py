@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ NO_PYXRT = (
     "card: devices need pyxrt, which comes with XRT and is not on PyPI: install XRT, source /opt/xilinx/xrt/setup.sh, "
     "and use the Python that XRT was built for (its version is in the name of /opt/xilinx/xrt/python/pyxrt*.so)"
 )
+
+
+SENSOR_SECONDS = 1.0
+"""Telemetry is asked for many times a second; the card's sensors take milliseconds and change slowly."""
 
 
 def load_pyxrt() -> Any:
@@ -47,6 +52,8 @@ class XrtCard:
                 f"XRT opens no card at {self.address} ({error}): `nearkv device list` shows the cards; a user must be "
                 "in the group that owns /dev/dri/render*"
             ) from error
+        self._celsius: int | None = None
+        self._read_at = -SENSOR_SECONDS
         self.xclbin = self._image(xclbin)
         self._check_kernel(xclbin, kernel_name)
         uuid = self._load(xclbin)
@@ -101,6 +108,14 @@ class XrtCard:
         """Size of the memory bank ``group`` (kernel.group_id); None where the xclbin does not describe it."""
         sizes = {bank.get_index(): bank.get_size_kb() << 10 for bank in self.xclbin.get_mems() if bank.get_used()}
         return sizes.get(group)
+
+    def celsius(self) -> int | None:
+        """The FPGA's temperature, read anew at most every SENSOR_SECONDS; None where XRT does not say."""
+        now = time.monotonic()
+        if now - self._read_at >= SENSOR_SECONDS:
+            report = self.report()
+            self._celsius, self._read_at = report.fpga_celsius if report else None, now
+        return self._celsius
 
     def report(self) -> Card | None:
         """What XRT reports of shell, P2P and temperatures, without its tools; None where this version says nothing."""
