@@ -28,6 +28,8 @@ def generate(
     dram_limit: options.DramLimit = None,
     bits: options.Bits = options.DEFAULT_BITS,
     policy: options.PolicyName = options.DEFAULT_POLICY,
+    alpha: options.Alpha = None,
+    window_plan: options.Windows = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Most tokens to generate.")] = 128,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     json_file: options.JsonFile = None,
@@ -43,7 +45,15 @@ def generate(
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
     config = options.tier_config(
-        budget, dram_limit, bits, policy, tokens=expected, kv_bytes_per_token=kv_bytes_per_token(loaded.model.config)
+        budget,
+        dram_limit,
+        bits,
+        policy,
+        tokens=expected,
+        kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
+        alpha=alpha,
+        window_plan=window_plan,
+        model=model,
     )
     attach(loaded.model)
     with TieredCache(loaded.model, device or options.default_device(), config) as cache:
@@ -85,6 +95,9 @@ def _summary(report: dict[str, Any]) -> Table:
     table.add_row("KV in DRAM", f"{human_bytes(dram)} ({report['resident_kv_fraction']:.1%} of the full KV)")
     table.add_row("score blocks in device DRAM", human_bytes(report["device_dram_bytes"]))
     table.add_row("written to the drive", human_bytes(report["drive_bytes_written"]))
+    placement = report["placement"]
+    hot = f"{placement['hot_tokens_fraction']:.1%} (bound: {placement['bound']})"
+    table.add_row("tokens hot", hot)
     table.add_row("hot-pool hit rate", f"{report['hit_rate']:.1%}")
     table.add_row("read from the drive per token", human_bytes(report["bytes_by_path_per_token"]["drive_to_host"]))
     table.add_row("decode", f"{report['tokens_per_second']:.1f} tokens/s")
