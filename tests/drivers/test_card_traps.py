@@ -301,6 +301,20 @@ def test_a_run_that_fails_is_an_error(xrt_card, card_url, state):
         nearkv_drivers.open(card_url("ddr=8MiB", "p2p=off"))
 
 
+def test_an_older_pyxrt_serves_too(xrt_card, card_url, stream):
+    xrt_card.faults.old = True
+    result, *_ = score(card_url("ddr=8MiB"), stream)
+    stream.check(result, Mode.MASS)
+
+
+def test_with_an_older_pyxrt_a_kernel_of_another_interface_is_still_found_out(xrt_card, card_url):
+    from standins.xrt_card import kernel_arguments
+
+    xrt_card.faults.old = True
+    with pytest.raises(DeviceError, match=r"the kernel's argument 3 is no buffer .*build the xclbin from"):
+        nearkv_drivers.open(card_url("ddr=8MiB", "p2p=off", arguments=kernel_arguments()[::-1]))
+
+
 def test_an_xrt_that_reports_nothing_is_no_obstacle(xrt_card, card_url, stream):
     xrt_card.faults.mute = True
     result, telemetry, capabilities = score(card_url("ddr=8MiB"), stream)
