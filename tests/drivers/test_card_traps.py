@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -230,6 +231,17 @@ def test_everything_is_given_back(xrt_card, card_url, stream):
     assert xrt_card.bank.taken_bytes == 0
 
 
+def test_a_drive_file_on_another_drive_is_pointed_out(xrt_card, card_url, monkeypatch):
+    monkeypatch.setattr("nearkv_drivers.cards.device.drives_beside", lambda address: ["/dev/nvme1"])
+    for used, said in (("/dev/nvme1", None), ("/dev/nvme0", "lies on /dev/nvme0"), (None, "lies on no NVMe drive")):
+        monkeypatch.setattr("nearkv_drivers.cards.device.drive_of", lambda file, used=used: used)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            nearkv_drivers.open(card_url("ddr=8MiB")).close()
+        texts = [str(one.message) for one in caught]
+        assert [said in text and "0000:65:00.1 is /dev/nvme1" in text for text in texts] == ([True] if said else [])
+
+
 # The bitstream
 
 
@@ -299,6 +311,14 @@ def test_a_run_that_fails_is_an_error(xrt_card, card_url, state):
     xrt_card.faults.ends_with = f"ERT_CMD_STATE_{state}"
     with pytest.raises(CardError, match=f"ended with .*{state}.*reset the card"):
         nearkv_drivers.open(card_url("ddr=8MiB", "p2p=off"))
+
+
+def test_a_pyxrt_that_is_too_old_is_refused(xrt_card, card_url, monkeypatch):
+    from standins.pyxrt_standin import xclbin
+
+    monkeypatch.delattr(xclbin, "get_kernels")
+    with pytest.raises(CardError, match=r"update XRT \(2022\.1 and later serve"):
+        nearkv_drivers.open(card_url())
 
 
 def test_an_older_pyxrt_serves_too(xrt_card, card_url, stream):

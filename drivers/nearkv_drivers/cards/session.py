@@ -24,11 +24,17 @@ SENSOR_SECONDS = 1.0
 
 
 def load_pyxrt() -> Any:
-    """The module pyxrt. Raises CardError with the remedy where it cannot be imported."""
+    """The module pyxrt. Raises CardError with the remedy where it cannot be imported or is too old."""
     try:
-        return importlib.import_module("pyxrt")
+        xrt = importlib.import_module("pyxrt")
     except ImportError as error:
         raise CardError(f"{NO_PYXRT}; Python said: {error}") from error
+    if not hasattr(xrt.xclbin, "get_kernels"):
+        raise CardError(
+            "this pyxrt knows neither kernels nor the addresses of cards: update XRT (2022.1 and later serve; older "
+            "shells work with them)"
+        )
+    return xrt
 
 
 class XrtCard:
