@@ -12,7 +12,14 @@ from typing import Any
 from nearkv.cache.tiered import TieredCache
 from nearkv.session import Session
 
-PATHS = ("drive_to_device", "drive_to_host", "device_to_host", "host_to_device", "host_to_drive")
+PATHS = (
+    "drive_to_device",
+    "drive_to_device_through_host",
+    "drive_to_host",
+    "device_to_host",
+    "host_to_device",
+    "host_to_drive",
+)
 
 
 def kv_bytes_per_token(config: Any) -> int:
@@ -81,6 +88,7 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
             "url": cache.drive.url,
             "name": capabilities.name,
             "direct_io": capabilities.direct_io,
+            "p2p": capabilities.p2p,
             "simulated": capabilities.simulated,
             **cache.drive.telemetry().extra,
         },
