@@ -85,8 +85,10 @@ class TieredLayer(CacheLayerMixin):
         if self.padding is None or query.shape[2] > 1:
             return self._prefill(module, query, keys, values, mask, scale)
         self._runtime.release_staging()
-        self.warm_up()
-        self._append(keys, values)
+        try:
+            self.warm_up()
+        finally:  # a failed read does not lose the token
+            self._append(keys, values)
         return self._decode(query, scale)
 
     # --- prefill -----------------------------------------------------------------------------------------------
