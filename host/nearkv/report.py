@@ -64,6 +64,7 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
         "bytes_by_path_per_token": {path: (paths[path] - before_decode[path]) / steps for path in PATHS},
         "hit_rate": stats.hit_rate,
         "bad_score_blocks": stats.bad_score_blocks,
+        "scoring": cache.scoring_report(),
         "decode_seconds_by_part": stats.seconds,
         "prefill_seconds": session.prefill_seconds,
         "decode_steps": len(session.step_seconds),

@@ -17,7 +17,7 @@ from nearkv.cache.padding import left_padding, realign
 from nearkv.cache.placement import newest_placement, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
 from nearkv.cache.runtime import Runtime
-from nearkv.cache.scoring import score_layer
+from nearkv.cache.scoring import Question
 from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import Tail
@@ -53,6 +53,7 @@ class TieredLayer(CacheLayerMixin):
         self.geometry = Geometry(batch, kv_heads, head_dim, key_states.dtype, self._runtime.config.bits)
         self.store: LayerStore = self._runtime.store(self.layer, self.geometry)
         self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry)
+        self.scorer = self._runtime.scorer(self.layer, self.geometry, self.store)
         self.tail = Tail(self.geometry, self._runtime.config.recent_blocks, key_states.device)
         self._attention = decode_attention(self.geometry, self.tail, self._runtime.stats, key_states.device)
         self.padding: list[int] | None = None
@@ -191,7 +192,7 @@ class TieredLayer(CacheLayerMixin):
         mass = self._attention.tail_mass(grouped, scale)
         queries = stream_queries(grouped)
         most = np.minimum(MOST_OF_ONE_HEAD * wanted, MAX_TOP_K)
-        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, most, scale, mass)
+        results = self.scorer.score(Question(queries, candidates, wanted, most, scale, mass))
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
 

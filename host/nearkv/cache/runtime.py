@@ -13,6 +13,8 @@ from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.pool import LayerPool
+from nearkv.cache.scoring import LayerScorer
+from nearkv.cache.scoring_runtime import ScoringRuntime
 from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
@@ -44,6 +46,7 @@ class Runtime:
         self.policy = create(config.policy)
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
+        self.scoring = ScoringRuntime(config, device, layers, self.stats)
         self._staging: dict[Geometry, BlockBuffer] = {}
         self._staging_user: LayerStore | None = None
         self._gather: dict[Geometry, BlockBuffer] = {}
@@ -64,6 +67,10 @@ class Runtime:
         return LayerStore(
             layer, geometry, self.device, self.allocator, math.ceil(self.config.expected_tokens / BLOCK_TOKENS)
         )
+
+    def scorer(self, layer: int, geometry: Geometry, store: LayerStore) -> LayerScorer:
+        """What scores the blocks of ``layer``."""
+        return self.scoring.scorer(layer, geometry, store)
 
     def staging(self, geometry: Geometry, user: LayerStore, blocks: int, device: torch.device) -> BlockBuffer:
         """The buffer of one layer's full KV, at least ``blocks`` per stream, once its last user's writes are done."""
@@ -112,14 +119,16 @@ class Runtime:
         per_block = self.layers * geometry.streams * geometry.kv_block_bytes
         tails = self.layers * geometry.streams * (config.recent_blocks + 1) * BLOCK_TOKENS * geometry.token_bytes
         gather = geometry.streams * MOST_OF_ONE_HEAD * wanted * geometry.kv_block_bytes
-        share = (config.dram_limit - tails - gather) // per_block
+        least = (config.sink_blocks + 1) * per_block
+        scoring = self.scoring.reserve(geometry, config.dram_limit - tails - gather - least)
+        share = (config.dram_limit - tails - gather - scoring) // per_block
         if share < config.sink_blocks + 1:
-            need = tails + gather + (config.sink_blocks + 1) * per_block
+            need = tails + gather + scoring + least
             raise MemoryLimitError(
                 f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a "
                 f"budget of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one "
-                f"layer's fetched blocks {gather:,}, sink and one hot block per stream {need - tails - gather:,}); "
-                "raise the limit or lower the budget"
+                f"layer's fetched blocks {gather:,}, summaries of blocks {scoring:,}, sink and one hot block per "
+                f"stream {least:,}); raise the limit or lower the budget"
             )
         expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
         return int(min(share, expected or MOST_HOT_SHARE * wanted))

@@ -62,13 +62,19 @@ class TieredCache(Cache):
         """The layers whose KV lies on the drive."""
         return [layer for layer in self.layers if isinstance(layer, TieredLayer) and layer.is_initialized]
 
+    def scoring_report(self) -> dict[str, Any]:
+        """How scoring was divided (``beta``) and what the first stage saved (``first_stage``); None where off."""
+        return self._runtime.scoring.report()
+
     def dram_bytes(self) -> dict[str, int]:
-        """Host bytes that hold KV now: hot pool, newest tokens, fetched blocks, prefill staging, sliding windows."""
+        """Host bytes that hold KV now: hot pool, newest tokens, fetched blocks, prefill staging, sliding windows, and
+        what scoring holds: copies of score blocks, summaries."""
         layers = self.tiered_layers
         return {
             "hot_pool": sum(layer.pool.memory.nbytes for layer in layers),
             "newest": sum(layer.tail.nbytes for layer in layers),
             "windows": sum(layer.nbytes for layer in self.layers if isinstance(layer, WindowLayer)),
+            **self._runtime.scoring.dram_bytes(),
             **self._runtime.buffer_bytes,
         }
 
@@ -98,6 +104,7 @@ class TieredCache(Cache):
         try:
             self.settle()
         finally:
+            self._runtime.scoring.close()
             if self._owned:
                 self.drive.close()
 
