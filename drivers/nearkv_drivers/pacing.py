@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.device import DeviceError, ScoreResult
+from nearkv_drivers.device import DeviceError, ScoreResult, TimedHandle
 from nearkv_drivers.io_engine import IoBatch, IoEngine
 from nearkv_drivers.kernel import Command, Kernel, KernelHandle
 from nearkv_drivers.wire import block_bytes
@@ -27,7 +27,7 @@ class Pace:
         name: str,
         rate: float | None,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._name, self._clock, self._sleep = name, clock, sleep
@@ -68,6 +68,8 @@ class Pace:
 
 
 class _PacedStart:
+    """A start held until its time is over."""
+
     def __init__(self, handle: KernelHandle, pace: Pace, until: float) -> None:
         self._handle, self._pace, self._until = handle, pace, until
 
@@ -78,6 +80,11 @@ class _PacedStart:
 
     def done(self) -> bool:
         return self._handle.done() and self._pace.passed(self._until)
+
+    @property
+    def finished(self) -> float:
+        """See TimedHandle: when it was due, or later where the work itself took longer."""
+        return max(self._until, self._handle.finished) if isinstance(self._handle, TimedHandle) else self._until
 
 
 class PacedKernel:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from nearkv.cache.host_scoring import ScoreCopies
 from nearkv.cache.stats import CacheStats
 from nearkv.tiers.beta import Limit, Pipeline, Rates, Split, selection_skew, split
 from nearkv.tiers.beta_control import BetaController, Measured
-from nearkv_drivers.device import Device, ScoreHandle, ScoreRequest, ScoreResult
+from nearkv_drivers.device import Device, ScoreRequest, ScoreResult, TimedHandle
 from nearkv_drivers.kernel import Command
 
 FIRST_BETA = 1.0
@@ -63,7 +62,6 @@ class Balance:
         self._controller: BetaController | None = None
         self._skewed, self._seen = skewed, dict[tuple[int, int], npt.NDArray[np.uint32]]()
         self._steps = 0
-        self._waiter = ThreadPoolExecutor(1, thread_name_prefix="nearkv-beside")
         self._layer = -1
         self._step = Sides()
         self._moved = (0, 0.0, 0, 0.0)
@@ -118,22 +116,19 @@ class Balance:
         Returns the drive's results, the host's, and the seconds that drive and host took. Whatever fails, nothing is
         in flight when this returns.
         """
-        begin = time.perf_counter()
-        drive = self._waiter.submit(_finish, device.submit(requests))
+        begin = time.monotonic()
+        drive = device.submit(requests)
         try:
-            host_results = copies.start(commands).wait()
-            host_end = time.perf_counter()
+            host = copies.start(commands)
+            host_results = host.wait()
+            host_end = _finished(host)
         finally:
-            drive_results, drive_end = drive.result()
-        return drive_results, host_results, drive_end - begin, host_end - begin
+            drive_results = drive.wait()
+        return drive_results, host_results, _finished(drive) - begin, host_end - begin
 
     def observe(self, sides: Sides) -> None:
         """Take note of what one layer's scoring took."""
         self._step.add(sides)
-
-    def close(self) -> None:
-        """End the thread that waits for the drive."""
-        self._waiter.shutdown()
 
     def report(self) -> dict[str, object]:
         """The figures that people ask for: bytes, seconds, bytes per second."""
@@ -182,7 +177,6 @@ class Balance:
         return {"host_link": Measured(int(hot), hot_seconds), "drive_link": Measured(int(cold), cold_seconds)}
 
 
-def _finish(handle: ScoreHandle) -> tuple[list[ScoreResult], float]:
-    """Wait for the drive; its results and when they came."""
-    results = handle.wait()
-    return results, time.perf_counter()
+def _finished(handle: object) -> float:
+    """When the start behind ``handle``, which was waited for, ended. One that does not say so ended just now."""
+    return handle.finished if isinstance(handle, TimedHandle) else time.monotonic()

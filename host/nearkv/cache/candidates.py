@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,8 @@ class FirstStageStats:
     all_blocks: int = 0
     """Blocks that one stage would have scored."""
     summary_bytes_read: int = 0
+    seconds: float = 0.0
+    """Host time of proposing."""
     one_stage_mass: float = 0.0
     """Mass that the one-stage selections of the audits held, the blocks that are always read included."""
     two_stage_mass: float = 0.0
@@ -60,6 +63,7 @@ class Proposal:
     audit: bool
     all_blocks: int
     summary_bytes: int
+    seconds: float
 
 
 class FirstStage:
@@ -109,6 +113,7 @@ class FirstStage:
         ``queries`` is float32 [R, G, d] and ``tail_mass`` int32 [R, G] the log-mass of the newest tokens, which are
         read anyway: their mass makes a block's estimate a share of the whole.
         """
+        begin = time.perf_counter()
         most = int(counts.max())
         index = np.arange(most)
         summarised = np.minimum(self._table.count[streams], counts)
@@ -128,7 +133,8 @@ class FirstStage:
             np.arange(n) if audit else np.flatnonzero(row) for n, row in zip(counts.tolist(), proposed, strict=True)
         ]
         read = int(summarised.sum()) * self._table.row_bytes
-        return Proposal(chosen, proposed, audit, int(counts.sum()), read)
+        seconds = time.perf_counter() - begin
+        return Proposal(chosen, proposed, audit, int(counts.sum()), read, seconds)
 
     def scored(
         self,
@@ -147,6 +153,7 @@ class FirstStage:
         stats.proposed_blocks += sum(map(len, proposal.blocks))
         stats.all_blocks += proposal.all_blocks
         stats.summary_bytes_read += proposal.summary_bytes
+        stats.seconds += proposal.seconds
         if not proposal.audit:
             return
         one, two = (np.full(self._geometry.streams, np.nan) for _ in range(2))

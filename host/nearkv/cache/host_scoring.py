@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
 from nearkv_drivers.device import Mode
-from nearkv_drivers.kernel import Command, KernelHandle
+from nearkv_drivers.kernel import Command, Kernel, KernelHandle
 from nearkv_drivers.native_kernel import NativeKernel
 from nearkv_drivers.wire import EMPTY
 
@@ -25,16 +25,13 @@ class ScoreCopies:
         self._memory = np.zeros((geometry.streams, most_blocks or 0, geometry.score_block_bytes), np.uint8)
         self.held = np.zeros(geometry.streams, np.int64)
         """Blocks of each stream that have a copy: its first ones."""
+        self.kernel: Callable[[npt.NDArray[np.uint8]], Kernel] = NativeKernel
+        """What scores blocks in memory (uint8 [n])."""
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         return self._memory.nbytes
-
-    @property
-    def limited(self) -> bool:
-        """Whether a DRAM limit says how many blocks may be held."""
-        return self._limit is not None
 
     def sealed(
         self, stream: int, first: int, kv_blocks: npt.NDArray[np.uint8], score_blocks: npt.NDArray[np.uint8]
@@ -69,5 +66,5 @@ class ScoreCopies:
         return Command(addresses, np.array(counts, np.uint32), *scales, q, nothing, self._bits, Mode.MASS, 0)
 
     def start(self, commands: Sequence[Command]) -> KernelHandle:
-        """Begin ``commands`` on the native pool and return at once."""
-        return NativeKernel(self._memory.reshape(-1)).start(commands)
+        """Begin ``commands`` and return at once."""
+        return self.kernel(self._memory.reshape(-1)).start(commands)

@@ -82,8 +82,3 @@ class ScoringRuntime:
             "beta": None if self.balance is None else self.balance.report(),
             "first_stage": None if self._config.first_stage is None else self.first_stage.report(),
         }
-
-    def close(self) -> None:
-        """End what runs in the background."""
-        if self.balance is not None:
-            self.balance.close()

@@ -104,7 +104,6 @@ class TieredCache(Cache):
         try:
             self.settle()
         finally:
-            self._runtime.scoring.close()
             if self._owned:
                 self.drive.close()
 

@@ -28,6 +28,8 @@ def generate(
     dram_limit: options.DramLimit = None,
     bits: options.Bits = options.DEFAULT_BITS,
     policy: options.PolicyName = options.DEFAULT_POLICY,
+    beta: options.Beta = None,
+    first_stage: options.FirstStage = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Most tokens to generate.")] = 128,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     json_file: options.JsonFile = None,
@@ -43,7 +45,14 @@ def generate(
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
     config = options.tier_config(
-        budget, dram_limit, bits, policy, tokens=expected, kv_bytes_per_token=kv_bytes_per_token(loaded.model.config)
+        budget,
+        dram_limit,
+        bits,
+        policy,
+        tokens=expected,
+        kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
+        beta=beta,
+        first_stage=first_stage,
     )
     attach(loaded.model)
     with TieredCache(loaded.model, device or options.default_device(), config) as cache:
@@ -87,5 +96,14 @@ def _summary(report: dict[str, Any]) -> Table:
     table.add_row("written to the drive", human_bytes(report["drive_bytes_written"]))
     table.add_row("hot-pool hit rate", f"{report['hit_rate']:.1%}")
     table.add_row("read from the drive per token", human_bytes(report["bytes_by_path_per_token"]["drive_to_host"]))
+    if (beta := report["scoring"]["beta"]) is not None:
+        scored, bound = beta["host_bytes"] / max(beta["host_bytes"] + beta["drive_bytes"], 1), beta["limit"]
+        table.add_row("scored by the host", f"{scored:.1%} (beta {beta['beta']:.2f}; {bound.partition(':')[0]})")
+    if (stage := report["scoring"]["first_stage"]) is not None:
+        table.add_row("blocks scored after the first stage", f"{stage['scored_share']:.1%}")
+        table.add_row("selected mass that it keeps (audits)", f"{stage['kept_mass']:.2%}")
+    for name, rate in report["device"].items():
+        if name.startswith("simulated_"):
+            table.add_row(name.replace("_", " "), f"{human_bytes(rate)}/s")
     table.add_row("decode", f"{report['tokens_per_second']:.1f} tokens/s")
     return table

@@ -10,6 +10,7 @@ import typer
 
 from nearkv.cache.config import TierConfig
 from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv.selectors import SUMMARIES
 from nearkv_drivers import DeviceError
 from nearkv_drivers.urls import parse_size
 
@@ -25,6 +26,17 @@ DramLimit = Annotated[
 ]
 Bits = Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")]
 PolicyName = Annotated[str, typer.Option("--policy", help="Which blocks stay hot.")]
+Beta = Annotated[
+    str | None,
+    typer.Option("--beta", help="Host bytes scored per drive byte, or adaptive. Default: the drive scores all."),
+]
+FirstStage = Annotated[
+    str | None,
+    typer.Option(
+        "--first-stage",
+        help=f"Summary in DRAM that proposes which blocks are scored: {', '.join(sorted(SUMMARIES))}. Default: none.",
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 
 DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lru"
@@ -38,7 +50,15 @@ def default_device() -> str:
 
 
 def tier_config(
-    budget: int, dram_limit: str | None, bits: int, policy: str, *, tokens: int, kv_bytes_per_token: int
+    budget: int,
+    dram_limit: str | None,
+    bits: int,
+    policy: str,
+    *,
+    tokens: int,
+    kv_bytes_per_token: int,
+    beta: str | None = None,
+    first_stage: str | None = None,
 ) -> TierConfig:
     """The settings for a context of ``tokens``. A DRAM limit in per cent is a share of those tokens' dense KV.
 
@@ -56,9 +76,25 @@ def tier_config(
         except DeviceError as error:
             raise typer.BadParameter(str(error)) from error
     try:
-        return TierConfig(budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens)
+        return TierConfig(
+            budget=budget,
+            dram_limit=limit,
+            bits=bits,
+            policy=policy,
+            expected_tokens=tokens,
+            beta=_beta(beta),
+            first_stage=first_stage,
+        )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _beta(text: str | None) -> float | str | None:
+    """A number where it is one; TierConfig refuses other words than the one it knows."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def read_text(path: Path) -> str:
