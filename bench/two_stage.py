@@ -98,8 +98,7 @@ class Layer:
         blocks = aligned_bytes(g.streams * count * g.kv_block_bytes).reshape(g.streams, count, -1)
         values = torch.from_numpy(self.keys[:, : count * BLOCK_TOKENS]).unflatten(1, (count, BLOCK_TOKENS))
         token_view(blocks, g)[0, ..., 0, :] = values
-        for stream in range(g.streams):
-            store.seal(stream, blocks[stream], adopt=False)
+        store.seal(range(g.streams), blocks, adopt=False)
         store.settle()
         return scorer
 

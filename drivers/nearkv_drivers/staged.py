@@ -31,6 +31,7 @@ from nearkv_drivers.device import (
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.kernel import Kernel, KernelHandle, Reduction
+from nearkv_drivers.landing import InPlace, Landing
 from nearkv_drivers.staging import DeviceMemory
 from nearkv_drivers.windows import WindowedRun, collect, start_kernel
 
@@ -83,7 +84,8 @@ class StagedDevice:
     """Device over ``drive``, device DRAM and ``kernel``; owns all three and closes them.
 
     ``memory`` is the device DRAM as the drive's reads reach it (aligned; a mapped P2P buffer on a card) and ``base``
-    the kernel's address of its first byte; ``frames`` is how it is divided.
+    the kernel's address of its first byte; ``frames`` is how it is divided. ``landing`` is how the kernel comes to see
+    what was written there; the device keeps it alive.
     """
 
     def __init__(
@@ -97,13 +99,14 @@ class StagedDevice:
         frames: FrameTable,
         *,
         base: int = 0,
+        landing: Landing | None = None,
     ) -> None:
         self._url = url
         self._capabilities = capabilities
         self._drive = drive
         self._kernel = kernel
         self._counters = Counters()
-        self._memory = DeviceMemory(drive, memory, frames, base)
+        self._memory = DeviceMemory(drive, memory, frames, landing or InPlace(), base)
         self._windowed = WindowedRun(self._memory, kernel, reduction, self._counters)
         self._stager = ThreadPoolExecutor(1, thread_name_prefix="nearkv-stager")
         self._closing = threading.Lock()

@@ -42,7 +42,8 @@ def ids():
 def test_generate_reads_only_what_it_selects(model, ids, drive):
     _, cache = answer(model, ids, drive, budget=160)
     blocks = drive.counters.drive_to_host // cache.tiered_layers[0].geometry.kv_block_bytes
-    assert blocks == cache.stats.misses > 0
+    assert blocks == cache.stats.misses + cache.stats.warm_blocks
+    assert cache.stats.misses >= cache.stats.reads > 0
     assert drive.counters.blocks_scored > 0
     assert cache.stats.bad_score_blocks == 0
 

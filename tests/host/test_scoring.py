@@ -52,7 +52,7 @@ class Streams:
                 pairs = rng.normal(size=(count, 32, 2, DIM)) * rng.gamma(2, size=(count, 1, 1, 1)) + centre
                 one = Geometry(1, 1, DIM, torch.float32, bits)
                 token_view(kv, one)[0, 0] = torch.from_numpy(pairs.astype(np.float32))
-                self.store.seal(stream, kv[0], adopt=count == 1)
+                self.store.seal(range(stream, stream + 1), kv, adopt=count == 1)
         self.store.settle()
 
     def question(self, most=6):

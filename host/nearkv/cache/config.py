@@ -19,7 +19,10 @@ class TierConfig:
 
     ``budget`` is the number of tokens attention may read per step and layer, for each KV head on average (the heads of
     a layer share it); ``dram_limit`` the bytes of host memory
-    that may hold KV during decode, over all layers (None: twice what every layer's budget needs).
+    that may hold KV during decode, over all layers (None: twice what every layer's budget needs); ``alpha`` the share
+    of a context's tokens that may be hot, newest tokens and sinks included, as the context grows (None: no such share;
+    with a DRAM limit the smaller of both holds). ``window_plan`` is a file that divides the hot blocks over layers and
+    KV heads (`nearkv trace windows`); without it all have equally many.
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
     attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
     pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
@@ -34,6 +37,8 @@ class TierConfig:
 
     budget: int = 1024
     dram_limit: int | None = None
+    alpha: float | None = None
+    window_plan: str | None = None
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
@@ -56,6 +61,8 @@ class TierConfig:
             raise ValueError(f"score blocks hold 4 or 8 bits per value, not {self.bits}")
         if self.sink_blocks < 0 or self.recent_blocks < 1:
             raise ValueError("sink_blocks must be at least 0 and recent_blocks at least 1")
+        if self.alpha is not None and not 0 < self.alpha <= 1:
+            raise ValueError(f"alpha is the share of tokens that stays hot, above 0 and at most 1, not {self.alpha:g}")
         if self.policy not in names():
             raise ValueError(f"no policy is called {self.policy!r}; there are: {', '.join(names())}")
         self._check_scoring()

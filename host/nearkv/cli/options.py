@@ -10,7 +10,9 @@ import typer
 
 from nearkv.cache.config import TierConfig
 from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv.policy import names
 from nearkv.selectors import SUMMARIES
+from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers import DeviceError
 from nearkv_drivers.urls import parse_size
 
@@ -25,7 +27,15 @@ DramLimit = Annotated[
     typer.Option("--dram-limit", help="Host memory for KV during decode, such as 64MiB, or a share of the KV: 6%."),
 ]
 Bits = Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")]
-PolicyName = Annotated[str, typer.Option("--policy", help="Which blocks stay hot.")]
+PolicyName = Annotated[str, typer.Option("--policy", help=f"Which blocks stay hot: {', '.join(names())}.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option("--alpha", help="Share of the context's tokens that stays hot, such as 0.2, as the context grows."),
+]
+Windows = Annotated[
+    Path | None,
+    typer.Option("--window-plan", help="Divides the hot blocks over layers and heads; from `nearkv trace windows`."),
+]
 Beta = Annotated[
     str | None,
     typer.Option("--beta", help="Host bytes scored per drive byte, or adaptive. Default: the drive scores all."),
@@ -57,12 +67,15 @@ def tier_config(
     *,
     tokens: int,
     kv_bytes_per_token: int,
+    alpha: float | None = None,
+    window_plan: Path | None = None,
+    model: str | None = None,
     beta: str | None = None,
     first_stage: str | None = None,
 ) -> TierConfig:
     """The settings for a context of ``tokens``. A DRAM limit in per cent is a share of those tokens' dense KV.
 
-    Raises typer.BadParameter naming the option.
+    A ``window_plan`` must have been made for ``model``. Raises typer.BadParameter naming the option.
     """
     limit: int | None = None
     if dram_limit is not None and dram_limit.endswith("%"):
@@ -76,9 +89,13 @@ def tier_config(
         except DeviceError as error:
             raise typer.BadParameter(str(error)) from error
     try:
+        if window_plan is not None:
+            WindowPlan.load(window_plan, None if model is None else Path(model).name)
         return TierConfig(
             budget=budget,
             dram_limit=limit,
+            alpha=alpha,
+            window_plan=None if window_plan is None else str(window_plan),
             bits=bits,
             policy=policy,
             expected_tokens=tokens,
