@@ -6,7 +6,6 @@ into device memory, first by the host and then by the drive, and the kernel must
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,7 +46,7 @@ class BringUp:
         """The drive puts other blocks there: through a file beside ``drive``, which goes away again."""
         answer, places = self._answer(2)
         room = answer.data.shape[1]
-        with DriveFile(drive.with_name(f"{drive.name}.selftest-{os.getpid()}")) as file:
+        with DriveFile(drive.with_name(f"{drive.name}.selftest")) as file:
             file.write(0, answer.data.reshape(-1)).wait()
             base = address_of(self._memory)
             offsets = np.arange(len(places), dtype=np.int64) * room

@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rtl_cases import assert_same
 from streams import Stream
 
 import nearkv_drivers
+from nearkv_drivers._io import PoolEngine
 from nearkv_drivers.bring_up import BringUp
 from nearkv_drivers.cards import kernel as card_kernel
 from nearkv_drivers.cards import memory as card_memory
@@ -229,6 +231,17 @@ def test_everything_is_given_back(xrt_card, card_url, stream):
     assert xrt_card.bank.taken_bytes == 0
 
 
+def test_a_drive_file_on_another_drive_is_pointed_out(xrt_card, card_url, monkeypatch):
+    monkeypatch.setattr("nearkv_drivers.cards.device.drives_beside", lambda address: ["/dev/nvme1"])
+    for used, said in (("/dev/nvme1", None), ("/dev/nvme0", "lies on /dev/nvme0"), (None, "lies on no NVMe drive")):
+        monkeypatch.setattr("nearkv_drivers.cards.device.drive_of", lambda file, used=used: used)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            nearkv_drivers.open(card_url("ddr=8MiB")).close()
+        texts = [str(one.message) for one in caught]
+        assert [said in text and "0000:65:00.1 is /dev/nvme1" in text for text in texts] == ([True] if said else [])
+
+
 # The bitstream
 
 
@@ -300,6 +313,28 @@ def test_a_run_that_fails_is_an_error(xrt_card, card_url, state):
         nearkv_drivers.open(card_url("ddr=8MiB", "p2p=off"))
 
 
+def test_a_pyxrt_that_is_too_old_is_refused(xrt_card, card_url, monkeypatch):
+    from standins.pyxrt_standin import xclbin
+
+    monkeypatch.delattr(xclbin, "get_kernels")
+    with pytest.raises(CardError, match=r"update XRT \(2022\.1 and later serve"):
+        nearkv_drivers.open(card_url())
+
+
+def test_an_older_pyxrt_serves_too(xrt_card, card_url, stream):
+    xrt_card.faults.old = True
+    result, *_ = score(card_url("ddr=8MiB"), stream)
+    stream.check(result, Mode.MASS)
+
+
+def test_with_an_older_pyxrt_a_kernel_of_another_interface_is_still_found_out(xrt_card, card_url):
+    from standins.xrt_card import kernel_arguments
+
+    xrt_card.faults.old = True
+    with pytest.raises(DeviceError, match=r"the kernel's argument 3 is no buffer .*build the xclbin from"):
+        nearkv_drivers.open(card_url("ddr=8MiB", "p2p=off", arguments=kernel_arguments()[::-1]))
+
+
 def test_an_xrt_that_reports_nothing_is_no_obstacle(xrt_card, card_url, stream):
     xrt_card.faults.mute = True
     result, telemetry, capabilities = score(card_url("ddr=8MiB"), stream)
@@ -332,6 +367,49 @@ def test_requests_are_spread_over_compute_units(xrt_card, card_url, rng):
     assert min(xrt_card.units_used) > 0
 
 
+def test_when_one_unit_fails_the_other_is_waited_for(xrt_card, card_url, rng, monkeypatch):
+    streams = [Stream(rng, 1, 30, 4, 64, 3) for _ in range(2)]
+    with nearkv_drivers.open(card_url("ddr=8MiB", "cus=2", compute_units=2)) as device:
+        at = 0
+        for stream in streams:
+            at = stream.write(device, at)
+        handle = device.submit([stream.request(Mode.MASS) for stream in streams])
+        finished = []
+        finish = card_kernel.CardKernel.finish
+
+        def failing(self, start, slot):
+            finished.append(finish(self, start, slot))
+            if len(finished) == 1:
+                raise CardError("the first unit failed")
+            return finished[-1]
+
+        monkeypatch.setattr(card_kernel.CardKernel, "finish", failing)
+        with pytest.raises(CardError, match="the first unit failed"):
+            handle.wait()
+        assert len(finished) == 2
+
+
+def test_a_start_that_cannot_begin_ends_what_has_begun(xrt_card, card_url, rng, monkeypatch):
+    streams = [Stream(rng, 1, 30, 4, 64, 3) for _ in range(2)]
+    with nearkv_drivers.open(card_url("ddr=8MiB", "cus=2", compute_units=2)) as device:
+        at = 0
+        for stream in streams:
+            at = stream.write(device, at)
+        launch, finish, begun, ended = card_kernel.CardKernel.launch, card_kernel.CardKernel.finish, [], []
+
+        def failing(self, commands):
+            if begun:
+                raise CardError("no room")
+            begun.append(launch(self, commands))
+            return begun[0]
+
+        monkeypatch.setattr(card_kernel.CardKernel, "launch", failing)
+        monkeypatch.setattr(card_kernel.CardKernel, "finish", lambda *a: ended.append(finish(*a)) or ended[-1])
+        with pytest.raises(CardError, match="no room"):
+            device.submit([stream.request(Mode.MASS) for stream in streams])
+        assert len(ended) == 1
+
+
 def test_shares_are_even():
     commands = [type("Command", (), {"blocks": np.array([blocks])}) for blocks in (10, 90, 20, 70, 0, 50)]
     shares = card_kernel.spread(commands, 2)
@@ -348,6 +426,35 @@ def test_an_unfinished_start_holds_on_to_its_answer(xrt_card, card_url, stream):
             stream.check(handle.wait()[0], Mode.MASS)
             assert handle.done()
             stream.check(handle.wait()[0], Mode.MASS)
+
+
+def test_staging_reads_a_mebibyte_at_a_time_and_several_at_once(xrt_card, card_url, rng, monkeypatch):
+    batches = []
+
+    class Spy(PoolEngine):
+        def submit(self, fd, write, offsets, addresses, lengths):
+            if not write:
+                batches.append(np.broadcast_to(lengths, len(offsets)).tolist())
+            return super().submit(fd, write, offsets, addresses, lengths)
+
+    monkeypatch.setattr("nearkv_drivers.drive_file.default_engine", lambda: Spy(4))
+    stream = Stream(rng, 1, 600, 8, 128, 1)
+    with nearkv_drivers.open(card_url("ddr=32MiB", "p2p=on")) as device:
+        batches.clear()
+        stream.write(device, 0, score_blocks=False)
+        stream.check(device.submit([stream.request()]).wait()[0])
+    [lengths] = batches
+    assert len(lengths) == 3
+    assert min(lengths[:-1]) >= 1 << 20
+
+
+def test_temperatures_are_not_read_at_every_look(xrt_card, card_url, monkeypatch):
+    with nearkv_drivers.open(card_url("ddr=8MiB")) as device:
+        assert device.telemetry().extra["fpga_celsius"] == 58
+        xrt_card.faults.celsius = "60"
+        assert device.telemetry().extra["fpga_celsius"] == 58
+        device.card._read_at -= 1.0
+        assert device.telemetry().extra["fpga_celsius"] == 60
 
 
 # URLs

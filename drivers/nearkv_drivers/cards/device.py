@@ -16,6 +16,7 @@ from nearkv_drivers.cards.kernel import CardKernel
 from nearkv_drivers.cards.memory import BUFFER_LIMIT, HostMemory, P2pMemory
 from nearkv_drivers.cards.model import FPGA_STOP_CELSIUS, Card, CardError, P2p
 from nearkv_drivers.cards.session import XrtCard
+from nearkv_drivers.cards.slots import ARGUMENTS
 from nearkv_drivers.cards.topology import drive_of, drives_beside
 from nearkv_drivers.cards.xrt import tool_name
 from nearkv_drivers.device import Capabilities, DeviceError, Telemetry
@@ -85,9 +86,9 @@ class CardDevice(HardwareDevice):
         """The device's counters; in ``extra`` those of RunFigures, and ``fpga_celsius`` where the card says it."""
         telemetry = super().telemetry()
         telemetry.extra |= self._kernel.figures.extra()
-        report = self.card.report()
-        if report is not None and report.fpga_celsius is not None:
-            telemetry.extra["fpga_celsius"] = report.fpga_celsius
+        celsius = self.card.celsius()
+        if celsius is not None:
+            telemetry.extra["fpga_celsius"] = celsius
         return telemetry
 
 
@@ -159,7 +160,7 @@ def _bring_up(
 def _tested(
     card: XrtCard, kind: type[P2pMemory] | type[HostMemory], drive: Path, options: Options
 ) -> tuple[Memory, CardKernel, FrameTable]:
-    group = card.kernel.group_id(_argument("keys"))
+    group = card.group(ARGUMENTS["keys"])
     frames = FrameTable(options.ddr or memory_bytes(card.bank_bytes(group)))
     memory: Memory = kind(card.xrt, card.device, frames.count * frames.stride, group)
     kernel = CardKernel(card, memory.buffer, reduce_native, options.compute_units)
@@ -178,10 +179,6 @@ def memory_bytes(bank: int | None) -> int:
     if size <= 0:
         raise CardError(f"the kernel's memory bank of {bank} bytes leaves no room for score blocks: give ddr=")
     return size
-
-
-def _argument(name: str) -> int:
-    return next(int(each["id"]) for each in kernel_interface()["arguments"] if each["name"] == name)
 
 
 def _warn_of_another_drive(address: str, file: Path) -> None:

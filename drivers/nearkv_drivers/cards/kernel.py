@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import threading
 import time
@@ -44,10 +45,15 @@ class CardStart:
         self._commands = commands
         self._lock = threading.Lock()
         self._results: list[ScoreResult] | None = None
+        self._parts: list[tuple[list[int], HardwareStart, Slot]] = []
         real = [command for command in commands if len(command.blocks)]
-        self._parts = [
-            (share, *kernel.launch([real[i] for i in share])) for share in spread(real, kernel.compute_units)
-        ]
+        try:
+            for share in spread(real, kernel.compute_units):
+                self._parts.append((share, *kernel.launch([real[i] for i in share])))
+        except BaseException:
+            with contextlib.suppress(Exception):  # what runs already must end before its buffers go
+                self._collect(real)
+            raise
 
     def wait(self) -> list[ScoreResult]:
         """One result per command, in order."""
@@ -61,9 +67,16 @@ class CardStart:
         return self._results is not None or all(self._kernel.ended(slot) for _, _, slot in self._parts)
 
     def _collect(self, commands: list[Command]) -> list[ScoreResult]:
+        """Wait for all runs, also where one fails: none may write results when this has returned."""
         results: dict[int, ScoreResult] = {}
+        failure: Exception | None = None
         for share, start, slot in self._parts:
-            results |= zip(share, self._kernel.finish(start, slot), strict=True)
+            try:
+                results |= zip(share, self._kernel.finish(start, slot), strict=True)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
         return [results[i] for i in range(len(commands))]
 
 
@@ -82,6 +95,7 @@ class CardKernel:
         self._name = f"the kernel on card {card.address}"
         self._lock = threading.Lock()
         self._idle: list[Slot] = []
+        self._stuck: list[Slot] = []  # their runs may still write
         state = card.xrt.ert_cmd_state
         self._completed = state.ERT_CMD_STATE_COMPLETED
         self._failed = (
@@ -114,6 +128,7 @@ class CardKernel:
         deadline, sleep = time.monotonic() + PATIENCE_SECONDS, SHORTEST_SLEEP
         while not self.ended(slot):
             if time.monotonic() > deadline:
+                self._stuck.append(slot)
                 raise CardError(
                     f"{self._name} did not finish in {PATIENCE_SECONDS:.0f} s: reset the card ({self._reset}) and "
                     "start again"
@@ -140,3 +155,4 @@ class CardKernel:
         """Give runs and buffers up; nothing is in flight any more."""
         with self._lock:
             self._idle.clear()
+            self._stuck.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,22 @@ NO_PYXRT = (
 )
 
 
+SENSOR_SECONDS = 1.0
+"""Telemetry is asked for many times a second; the card's sensors take milliseconds and change slowly."""
+
+
 def load_pyxrt() -> Any:
-    """The module pyxrt. Raises CardError with the remedy where it cannot be imported."""
+    """The module pyxrt. Raises CardError with the remedy where it cannot be imported or is too old."""
     try:
-        return importlib.import_module("pyxrt")
+        xrt = importlib.import_module("pyxrt")
     except ImportError as error:
         raise CardError(f"{NO_PYXRT}; Python said: {error}") from error
+    if not hasattr(xrt.xclbin, "get_kernels"):
+        raise CardError(
+            "this pyxrt knows neither kernels nor the addresses of cards: update XRT (2022.1 and later serve; older "
+            "shells work with them)"
+        )
+    return xrt
 
 
 class XrtCard:
@@ -47,11 +58,14 @@ class XrtCard:
                 f"XRT opens no card at {self.address} ({error}): `nearkv device list` shows the cards; a user must be "
                 "in the group that owns /dev/dri/render*"
             ) from error
+        self._celsius: int | None = None
+        self._read_at = -SENSOR_SECONDS
         self.xclbin = self._image(xclbin)
         self._check_kernel(xclbin, kernel_name)
         uuid = self._load(xclbin)
         try:
-            self.kernel = self.xrt.kernel(self.device, uuid, kernel_name)
+            # the mode is given because older pyxrt has no constructor without it
+            self.kernel = self.xrt.kernel(self.device, uuid, kernel_name, self.xrt.kernel.cu_access_mode.shared)
         except RuntimeError as error:
             raise CardError(
                 f"XRT opens no kernel {kernel_name} on {self.address} ({error}): another process may hold it alone"
@@ -64,14 +78,18 @@ class XrtCard:
             raise CardError(f"{path} is no xclbin ({error}): build it with `make -C fpga xclbin`") from error
 
     def _check_kernel(self, path: Path, name: str) -> None:
-        arguments = kernel_interface()["arguments"]
-        kernels = {kernel.get_name(): kernel.get_num_args() for kernel in self.xclbin.get_kernels()}
+        """Older pyxrt does not say how many arguments a kernel takes; then the completion record must find it out."""
+        arguments = len(kernel_interface()["arguments"])
+        kernels = {
+            kernel.get_name(): kernel.get_num_args() if hasattr(kernel, "get_num_args") else arguments
+            for kernel in self.xclbin.get_kernels()
+        }
         if name not in kernels:
             there = ", ".join(kernels) or "none"
             raise CardError(f"{path} holds no kernel {name} but {there}: correct kernel= or xclbin=")
-        if kernels[name] != len(arguments):
+        if kernels[name] != arguments:
             raise CardError(
-                f"the kernel {name} in {path} takes {kernels[name]} arguments, this driver gives {len(arguments)} "
+                f"the kernel {name} in {path} takes {kernels[name]} arguments, this driver gives {arguments} "
                 "(docs/kernel-interface.md): build the xclbin from this version's sources"
             )
 
@@ -97,10 +115,27 @@ class XrtCard:
         """The name of the card's shell as XRT gives it; empty where it does not."""
         return self._info("name")
 
+    def group(self, argument: int) -> int:
+        """The memory group that buffers for ``argument`` (its number) must lie in."""
+        try:
+            return int(self.kernel.group_id(argument))
+        except (RuntimeError, IndexError) as error:
+            raise CardError(
+                f"the kernel's argument {argument} is no buffer ({error}): build the xclbin from this version's sources"
+            ) from error
+
     def bank_bytes(self, group: int) -> int | None:
-        """Size of the memory bank ``group`` (kernel.group_id); None where the xclbin does not describe it."""
+        """Size of the memory bank of ``group``; None where the xclbin does not describe it."""
         sizes = {bank.get_index(): bank.get_size_kb() << 10 for bank in self.xclbin.get_mems() if bank.get_used()}
         return sizes.get(group)
+
+    def celsius(self) -> int | None:
+        """The FPGA's temperature, read anew at most every SENSOR_SECONDS; None where XRT does not say."""
+        now = time.monotonic()
+        if now - self._read_at >= SENSOR_SECONDS:
+            report = self.report()
+            self._celsius, self._read_at = report.fpga_celsius if report else None, now
+        return self._celsius
 
     def report(self) -> Card | None:
         """What XRT reports of shell, P2P and temperatures, without its tools; None where this version says nothing."""

@@ -17,14 +17,15 @@ from nearkv_drivers.kernel_memory import BEAT
 LARGEST_SCALAR = 2**31 - 1
 """pyxrt hands scalars over as C int. Others, and floats, it drops in silence: the register keeps its old value."""
 
-_ARGUMENTS = {each["name"]: each["id"] for each in kernel_interface()["arguments"]}
+ARGUMENTS: dict[str, int] = {each["name"]: each["id"] for each in kernel_interface()["arguments"]}
+"""Numbers of the kernel's arguments by name."""
 
 
 def set_scalar(run: Any, name: str, value: int) -> None:
     """Set a 32-bit scalar argument; raises CardError for what pyxrt would drop."""
     if type(value) is not int or not 0 <= value <= LARGEST_SCALAR:
         raise CardError(f"the kernel argument {name} = {value!r} is no integer from 0 to {LARGEST_SCALAR}")
-    run.set_arg(_ARGUMENTS[name], value)
+    run.set_arg(ARGUMENTS[name], value)
 
 
 class Slot:
@@ -36,7 +37,7 @@ class Slot:
     def __init__(self, card: XrtCard, keys: Any) -> None:
         self._card = card
         self.run = card.xrt.run(card.kernel)
-        self.run.set_arg(_ARGUMENTS["keys"], keys)
+        self.run.set_arg(ARGUMENTS["keys"], keys)
         self._buffers: dict[str, Any] = {}
         self._arrays: dict[str, npt.NDArray[np.uint8]] = {}
 
@@ -59,9 +60,9 @@ class Slot:
     def _array(self, name: str, size: int) -> npt.NDArray[np.uint8]:
         """At least ``size`` bytes for the argument ``name``, as the host sees them."""
         if name not in self._arrays or self._arrays[name].size < size:
-            card, index = self._card, _ARGUMENTS[name]
+            card, index = self._card, ARGUMENTS[name]
             room = 1 << (size - 1).bit_length()  # grows seldom
-            flags, group = card.xrt.bo.flags.normal, card.kernel.group_id(index)
+            flags, group = card.xrt.bo.flags.normal, card.group(index)
             self._arrays.pop(name, None)  # before its buffer, which unmaps it
             self._buffers[name] = allocate(card.xrt, card.device, room, flags, group, f"a start's {name}")
             self._arrays[name] = mapped(self._buffers[name])

@@ -65,8 +65,10 @@ class xclbin:  # noqa: N801
             raise RuntimeError("Invalid xclbin") from None
 
     def get_kernels(self) -> list:
-        count = len(self.content["arguments"])
-        return [types.SimpleNamespace(get_name=lambda: self.content["kernel"], get_num_args=lambda: count)]
+        methods = {"get_name": lambda: self.content["kernel"]}
+        if not _card.faults.old:
+            methods["get_num_args"] = lambda: len(self.content["arguments"])
+        return [types.SimpleNamespace(**methods)]
 
     def get_xsa_name(self) -> str:
         return self.content["platform"]
@@ -225,7 +227,12 @@ def _free(bank, at: int, host: np.ndarray | None) -> None:
 
 
 class kernel:  # noqa: N801
-    def __init__(self, on: device, of: uuid, name: str) -> None:
+    class cu_access_mode(enum.Enum):  # noqa: N801
+        exclusive = 0
+        shared = 1
+
+    def __init__(self, on: device, of: uuid, name: str, mode: cu_access_mode) -> None:
+        assert mode is self.cu_access_mode.shared
         if of.to_string() != on.get_xclbin_uuid().to_string() or name != on.card.loaded["kernel"]:
             raise RuntimeError(f"No such kernel '{name}'")
         self.card = on.card
@@ -252,7 +259,10 @@ class run:  # noqa: N801
         self.progress = types.SimpleNamespace(state="ERT_CMD_STATE_NEW")
 
     def set_arg(self, index: int, value) -> None:
-        """Buffers and C ints arrive; floats and wider integers do not, and nobody says so."""
+        """Buffers and C ints arrive; floats and wider integers do not, and nobody says so.
+
+        So it was reported. The sources that could be read do this in ``kernel()``, and raise TypeError here.
+        """
         if isinstance(value, bo):
             self._values[index], self._kept[index] = value.address(), value
         elif isinstance(value, int) and -(2**31) <= value < 2**31:

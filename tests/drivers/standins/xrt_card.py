@@ -59,6 +59,8 @@ class Faults:
     ends_with: str = "ERT_CMD_STATE_COMPLETED"
     celsius: str = "58"
     p2p_status: str = "enabled"
+    old: bool = False
+    """pyxrt of about 2022.1: kernels do not say how many arguments they take."""
     mute: bool = False
     """get_info raises, as with an older XRT."""
 
