@@ -81,8 +81,7 @@ def _renamed(top: Module, theirs: str, interface: Interface) -> dict[str, Port]:
 
 
 def _wrapper(top: Module, masters: Mapping[str, str]) -> str:
-    """Verilog of the wrapper. Outputs of the kernel that the bench does not know stay open, such inputs are 0."""
-    described = {interface.name: interface for interface in interfaces(DOCUMENT)}
+    """Verilog of the wrapper. Outputs of the kernel that the bench does not use stay open, such inputs are 0."""
     declared: dict[str, str] = {}
     connected: list[str] = []
     for name, port in top.ports.items():
@@ -94,7 +93,7 @@ def _wrapper(top: Module, masters: Mapping[str, str]) -> str:
             declared[ours] = f"  {port.direction} wire {wire}{ours}"
             connected.append(f".{name}({ours})")
     idle = []
-    for expected in _needed(described):
+    for expected in (port for interface in interfaces(DOCUMENT) for port in _needed(interface)):
         if expected.name not in declared:
             width = expected.widths[0] if expected.widths else 1
             declared[expected.name] = f"  {expected.direction} wire [{width - 1}:0] {expected.name}"
@@ -110,18 +109,27 @@ def _wrapper(top: Module, masters: Mapping[str, str]) -> str:
 
 def _our_name(name: str, masters: Mapping[str, str]) -> str | None:
     """What the bench calls the kernel's port ``name``; None where it has no use for it."""
-    if name in {expected.name for expected in plain_ports()} or name.startswith("s_axi_control_"):
+    described = {interface.name: interface for interface in interfaces(DOCUMENT)}
+    if name in {expected.name for expected in plain_ports()}:
         return name
-    for theirs, ours in masters.items():
+    for theirs, ours in {"s_axi_control": "s_axi_control", **masters}.items():
         if name.startswith(f"{theirs}_"):
-            return f"{ours}_{name.removeprefix(f'{theirs}_')}"
+            signal = name.removeprefix(f"{theirs}_")
+            interface = described.get(ours, described["m_axi_gmem"])
+            used = {port.name.removeprefix(f"{interface.name}_") for port in interface.ports if _used(port)}
+            return f"{ours}_{signal}" if signal in used else None
     return None
 
 
-def _needed(described: Mapping[str, Interface]) -> Iterator[Expected]:
-    """Ports that the bench looks for in every kernel."""
-    for interface in described.values():
-        yield from (port for port in interface.ports if port.required or re.search(r"_a?[rwb]id$", port.name))
+def _needed(interface: Interface) -> Iterator[Expected]:
+    """Ports without which the bench does not start: required ones, and the identifiers of the same channels."""
+    required = {port.name for port in interface.ports if port.required}
+    yield from (port for port in interface.ports if port.required or f"{port.name.removesuffix('id')}valid" in required)
+
+
+def _used(port: Expected) -> bool:
+    """Whether the bench looks at such a port: what a memory needs, and identifiers, which its models insist on."""
+    return bool(re.search(r"_([a-z]+(valid|ready|addr|len|size|burst|data|strb|last|resp)|(a[rw]|r|b)id)$", port.name))
 
 
 def _zero(port: Port) -> str:

@@ -102,6 +102,8 @@ def test_the_wrapper_has_our_names_whatever_the_bundles_are_called(tmp_path):
     assert ".m_axi_gmem0_ARVALID(m_axi_keys_arvalid)" in text
     assert ".m_axi_gmem1_WDATA(m_axi_gmem_wdata)" in text
     assert "input wire [5:0] s_axi_control_awaddr" in text
+    assert ".m_axi_gmem0_ARLOCK()" in text, "two bits of lock are none of the bench's business"
+    assert ".m_axi_gmem0_RUSER({1{1'b0}})" in text
 
 
 def test_one_bundle_for_everything_leaves_the_keys_port_idle(tmp_path):
@@ -111,6 +113,13 @@ def test_one_bundle_for_everything_leaves_the_keys_port_idle(tmp_path):
     wrapper = (tmp_path / "run" / f"{WRAPPER}.v").read_text()
     assert "assign m_axi_keys_arvalid = 0;" in wrapper
     assert ".m_axi_gmem_ARVALID(m_axi_gmem_arvalid)" in wrapper
+
+
+def test_our_own_sources_are_a_kernel_from_elsewhere_too(tmp_path):
+    wrap([OURS], tmp_path)
+    wrapper = (tmp_path / f"{WRAPPER}.v").read_text()
+    assert ".m_axi_keys_arvalid(m_axi_keys_arvalid)" in wrapper
+    assert "m_axi_keys_aw" not in wrapper, "it writes no keys"
 
 
 def test_files_beside_the_top_come_along(tmp_path):
