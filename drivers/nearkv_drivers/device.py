@@ -141,6 +141,15 @@ class ScoreHandle(Protocol):
 
 
 @runtime_checkable
+class TimedHandle(Protocol):
+    """A score handle that knows when its start ended, though nobody may have waited at that moment."""
+
+    @property
+    def finished(self) -> float:
+        """When the start ended (seconds of ``time.monotonic``), once it is done."""
+
+
+@runtime_checkable
 class ReadHandle(Protocol):
     """A submitted batch of reads or writes."""
 

@@ -99,6 +99,7 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
         "hit_rate": stats.hit_rate,
         "placement": placement_report(cache),
         "bad_score_blocks": stats.bad_score_blocks,
+        "scoring": cache.scoring_report(),
         "decode_seconds_by_part": stats.seconds,
         "prefill_seconds": session.prefill_seconds,
         "decode_steps": len(session.step_seconds),

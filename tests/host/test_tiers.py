@@ -88,13 +88,13 @@ class PacedPaths:
 def test_simulated_sides_finish_within_a_tenth_and_again_after_the_drive_halves(drive_score, drive_link):
     true = Rates(12e9, drive_score, 40e9, drive_link)
     guess = Rates(30e9, 1e9, 30e9, 1e9)  # what a first estimate may be off by
-    control = BetaController(guess, alpha=0.2, pipeline=Pipeline.OVERLAPPED, dram_bytes=10**12)
+    control = BetaController(guess, alpha=0.2, pipeline=Pipeline.OVERLAPPED)
     paths = PacedPaths(true, noise=0.02)
     changes = []
     for step in range(160):
         if step == 80:
             paths.rates = Rates(12e9, drive_score / 2, 40e9, drive_link)
-        measured, host, drive = paths.step(control.split(10**9), 0.2)
+        measured, host, drive = paths.step(control.split(10**9, 10**12), 0.2)
         if 32 <= step < 80 or step >= 80 + 32:
             assert abs(host - drive) <= 0.1 * max(host, drive), step
         if control.observe(**measured):
@@ -103,7 +103,7 @@ def test_simulated_sides_finish_within_a_tenth_and_again_after_the_drive_halves(
 
 
 def test_an_unknown_path_is_refused():
-    control = BetaController(Rates(1, 1, 1, 1), alpha=0.2, pipeline=Pipeline.SERIAL, dram_bytes=1)
+    control = BetaController(Rates(1, 1, 1, 1), alpha=0.2, pipeline=Pipeline.SERIAL)
     with pytest.raises(ValueError, match="no path 'gpu'"):
         control.observe(gpu=Measured(1, 1.0))
 

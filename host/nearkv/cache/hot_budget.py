@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 
@@ -41,11 +42,15 @@ class Bound(StrEnum):
 class HotBudget:
     """Pool slots of the streams of ``layers`` tiered layers; sinks have slots among them.
 
-    ``plan`` divides a sequence's slots over layers and KV heads; without one they all have the same.
+    ``plan`` divides a sequence's slots over layers and KV heads; without one they all have the same. ``reserve`` says
+    what scoring takes, over all layers, of the bytes that are left beside newest tokens, buffers and the least pool.
     """
 
-    def __init__(self, config: TierConfig, layers: int, plan: WindowPlan | None) -> None:
+    def __init__(
+        self, config: TierConfig, layers: int, plan: WindowPlan | None, reserve: Callable[[Geometry, int], int]
+    ) -> None:
         self._config = config
+        self._reserve = reserve
         self._layers = layers
         self._plan = plan
 
@@ -89,15 +94,17 @@ class HotBudget:
         tails = self._layers * geometry.streams * (config.recent_blocks + 1) * BLOCK_TOKENS * geometry.token_bytes
         gather = geometry.streams * (MOST_OF_ONE_HEAD * wanted + config.sink_blocks) * geometry.kv_block_bytes
         sealed = geometry.streams * (geometry.kv_block_bytes + round_up(ALIGNMENT - 1 + geometry.score_block_bytes))
-        share = (config.dram_limit - tails - gather - sealed) // per_block
+        least = (config.sink_blocks + 1) * per_block
+        spare = config.dram_limit - tails - gather - sealed - least
+        scoring = self._reserve(geometry, spare)
+        share = (spare + least - scoring) // per_block
         if share < config.sink_blocks + 1:
-            need = tails + gather + sealed + (config.sink_blocks + 1) * per_block
+            need = tails + gather + sealed + scoring + least
             raise MemoryLimitError(
                 f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a "
                 f"budget of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one "
-                f"layer's fetched blocks {gather:,}, its blocks on their way to the drive {sealed:,}, sink and one hot "
-                f"block per stream {(config.sink_blocks + 1) * per_block:,}); "
-                "raise the limit or lower the budget"
+                f"layer's fetched blocks {gather:,}, its blocks on their way to the drive {sealed:,}, summaries "
+                f"{scoring:,}, sink and one hot block per stream {least:,}); raise the limit or lower the budget"
             )
         expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
         useful = expected or MOST_HOT_SHARE * wanted

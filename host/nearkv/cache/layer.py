@@ -18,7 +18,7 @@ from nearkv.cache.padding import left_padding, realign
 from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
 from nearkv.cache.runtime import Runtime
-from nearkv.cache.scoring import score_layer
+from nearkv.cache.scoring import Question
 from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import StreamWindows, Tail
@@ -55,6 +55,7 @@ class TieredLayer(CacheLayerMixin):
         self.store: LayerStore = self._runtime.store(self.layer, self.geometry)
         self.tail = Tail(self.geometry, self._runtime.config.recent_blocks, key_states.device)
         self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry, self.tail.streams)
+        self.scorer = self._runtime.scorer(self.layer, self.geometry, self.store)
         self._attention = decode_attention(self.geometry, self.tail, self._runtime.stats, key_states.device)
         self.padding: list[int] | None = None
         self.is_initialized = True
@@ -234,7 +235,7 @@ class TieredLayer(CacheLayerMixin):
         mass = self._attention.tail_mass(grouped, scale)
         queries = stream_queries(grouped)
         most = np.minimum(MOST_OF_ONE_HEAD * wanted, self._runtime.device.capabilities.max_top_k)
-        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, most, scale, mass)
+        results = self.scorer.score(Question(queries, candidates, wanted, most, scale, mass))
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
 

@@ -114,8 +114,8 @@ def _scored(
     q, c, r, b = native.encode_queries(queries[streams], centres, scales, scale)
     requests = []
     for at, stream in enumerate(streams.tolist()):
-        places, segments = store.streams[stream].first_runs(int(newest.first_block[stream]))
-        runs = RunTable(places, c[at, segments], r[at, segments], b[at, segments])
+        found = store.streams[stream].span(0, int(newest.first_block[stream]))
+        runs = RunTable(found.places, c[at, found.segments], r[at, found.segments], b[at, found.segments])
         total = tail_mass[stream]
         requests.append(ScoreRequest(runs, q[at], store.geometry.bits, Mode.MASS, initial_total=total))
     results = device.submit(requests).wait()

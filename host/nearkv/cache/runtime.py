@@ -16,6 +16,8 @@ from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.hot_budget import HotBudget, selected_blocks
 from nearkv.cache.pool import LayerPool
+from nearkv.cache.scoring import LayerScorer
+from nearkv.cache.scoring_runtime import ScoringRuntime
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import StreamWindows
@@ -48,7 +50,8 @@ class Runtime:
         self.policy = create(config.policy)
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
-        self._hot = HotBudget(config, len(self.layers), plan)
+        self.scoring = ScoringRuntime(config, device, len(self.layers), self.stats)
+        self._hot = HotBudget(config, len(self.layers), plan, self.scoring.reserve)
         self._emergency = emergency
         self._bits: int | None = None
         self._staging: dict[Geometry, BlockBuffer] = {}
@@ -118,6 +121,10 @@ class Runtime:
         return LayerStore(
             layer, geometry, self.device, self.allocator, math.ceil(self.config.expected_tokens / BLOCK_TOKENS)
         )
+
+    def scorer(self, layer: int, geometry: Geometry, store: LayerStore) -> LayerScorer:
+        """What scores the blocks of ``layer``."""
+        return self.scoring.scorer(layer, geometry, store)
 
     def fetch(
         self,

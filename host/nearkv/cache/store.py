@@ -5,7 +5,8 @@ Life of a block: written once, when sealed; the drive is a complete backing stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,53 +14,54 @@ import numpy.typing as npt
 from nearkv.cache.buffers import BlockBuffer, token_view
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.runs import BlockRuns, ScoreRun, scattered_runs, span_runs
 from nearkv_drivers import native
 from nearkv_drivers.device import Device, ReadHandle, StorageError
-from nearkv_drivers.runs import Places
 from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
 GROWTH_BLOCKS = 64
 """Blocks by which a stream's extents grow once what was expected is used up."""
 
+KEPT_SPANS = 4
+"""Ranges of blocks whose runs a stream remembers: all of them, or the host's and the drive's part."""
 
-@dataclass
-class ScoreRun:
-    """``blocks`` score blocks of segment number ``segment`` that follow each other from drive address ``offset``."""
 
-    offset: int
-    blocks: int
-    segment: int
+class Keeper(Protocol):
+    """Keeps something of every block in DRAM beside the drive's copy."""
+
+    def sealed(
+        self, stream: int, first: int, kv_blocks: npt.NDArray[np.uint8], score_blocks: npt.NDArray[np.uint8]
+    ) -> None:
+        """Blocks ``first`` and following of ``stream`` were sealed: uint8 [n, kv block bytes] and [n, score bytes]."""
 
 
 class StreamIndex:
     """Where one stream's blocks lie, and against which segments its keys were encoded."""
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int) -> None:
+        self.block_bytes = block_bytes
         self.segments: list[Segment] = []
         self.runs: list[ScoreRun] = []
         self.score_extent: ScoreExtent | None = None
         self.kv_next = 0
         self.kv_room = 0
-        self._first = 0
-        self._first_runs: tuple[Places, slice | list[int]] = (), slice(0)
+        self._spans: dict[tuple[int, int], BlockRuns] = {}
 
-    def first_runs(self, blocks: int) -> tuple[Places, slice | list[int]]:
-        """Places of the runs that hold the first ``blocks`` score blocks, and an index of their segments.
+    def span(self, first: int, last: int) -> BlockRuns:
+        """The runs that hold blocks ``first`` .. ``last`` (exclusive).
 
-        Sealed blocks stay where they are, so the answer is kept until another count is asked for.
+        Sealed blocks stay where they are, so the answers to the last few questions are kept.
         """
-        if blocks != self._first:
-            places, segments, left = [], [], blocks
-            for run in self.runs:
-                if left <= 0:
-                    break
-                places.append((run.offset, min(run.blocks, left)))
-                segments.append(run.segment)
-                left -= run.blocks
-            in_order = segments == list(range(len(segments)))
-            self._first = blocks
-            self._first_runs = tuple(places), slice(len(segments)) if in_order else segments
-        return self._first_runs
+        found = self._spans.get((first, last))
+        if found is None:
+            if len(self._spans) >= KEPT_SPANS:
+                self._spans.clear()
+            found = self._spans[first, last] = span_runs(self.runs, first, last, self.block_bytes)
+        return found
+
+    def scattered(self, blocks: npt.NDArray[np.int64]) -> BlockRuns:
+        """The runs that hold ``blocks`` (ascending, distinct)."""
+        return scattered_runs(self.runs, blocks, self.block_bytes)
 
 
 class LayerStore:
@@ -70,9 +72,10 @@ class LayerStore:
     ) -> None:
         self.layer = layer
         self.geometry = geometry
-        self.streams = [StreamIndex() for _ in range(geometry.streams)]
+        self.streams = [StreamIndex(geometry.score_block_bytes) for _ in range(geometry.streams)]
         self.sealed = np.zeros(geometry.streams, np.int64)
         """Blocks of each stream that are on the drive (or on their way there)."""
+        self.keepers: list[Keeper] = []
         self._device = device
         self._allocator = allocator
         self._expected = expected_blocks
@@ -95,6 +98,8 @@ class LayerStore:
             self._append_scores(self.streams[stream], segment, number)
             self._crc[stream, first : first + count] = native.crc32c_rows(rows)
             self._append_kv(stream, rows, first)
+            for keeper in self.keepers:
+                keeper.sealed(stream, first, rows, segment.blocks)
         self.sealed[streams] += count
 
     @property

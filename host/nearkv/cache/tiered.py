@@ -71,6 +71,10 @@ class TieredCache(Cache):
         """The layers whose KV lies on the drive."""
         return [layer for layer in self.layers if isinstance(layer, TieredLayer) and layer.is_initialized]
 
+    def scoring_report(self) -> dict[str, Any]:
+        """How scoring was divided (``beta``) and what the first stage saved (``first_stage``); None where off."""
+        return self._runtime.scoring.report()
+
     def dram_bytes(self) -> dict[str, int]:
         """Host bytes that hold KV now, by tier: see docs/cache.md for what each covers."""
         layers = self.tiered_layers
@@ -79,6 +83,7 @@ class TieredCache(Cache):
             "newest": sum(layer.tail.nbytes for layer in layers),
             "in_flight": sum(layer.store.in_flight_bytes for layer in layers),
             "windows": sum(layer.nbytes for layer in self.layers if isinstance(layer, WindowLayer)),
+            **self._runtime.scoring.dram_bytes(),
             **self._runtime.buffer_bytes,
         }
 

@@ -11,6 +11,7 @@ import typer
 from nearkv.cache.config import TierConfig
 from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
 from nearkv.policy import names
+from nearkv.selectors import SUMMARIES
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers import DeviceError
 from nearkv_drivers.urls import parse_size
@@ -35,6 +36,17 @@ Windows = Annotated[
     Path | None,
     typer.Option("--window-plan", help="Divides the hot blocks over layers and heads; from `nearkv trace windows`."),
 ]
+Beta = Annotated[
+    str | None,
+    typer.Option("--beta", help="Host bytes scored per drive byte, or adaptive. Default: the drive scores all."),
+]
+FirstStage = Annotated[
+    str | None,
+    typer.Option(
+        "--first-stage",
+        help=f"Summary in DRAM that proposes which blocks are scored: {', '.join(sorted(SUMMARIES))}. Default: none.",
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 
 DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lru"
@@ -58,6 +70,8 @@ def tier_config(
     alpha: float | None = None,
     window_plan: Path | None = None,
     model: str | None = None,
+    beta: str | None = None,
+    first_stage: str | None = None,
 ) -> TierConfig:
     """The settings for a context of ``tokens``. A DRAM limit in per cent is a share of those tokens' dense KV.
 
@@ -85,9 +99,19 @@ def tier_config(
             bits=bits,
             policy=policy,
             expected_tokens=tokens,
+            beta=_beta(beta),
+            first_stage=first_stage,
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _beta(text: str | None) -> float | str | None:
+    """A number where it is one; TierConfig refuses other words than the one it knows."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def read_text(path: Path) -> str:
