@@ -124,7 +124,7 @@ class LayerScorer:
 
     def _request(self, stream: _Stream, first: int, mode: Mode) -> ScoreRequest:
         runs = self._runs(stream, first, stream.count)
-        table = RunTable(runs.places, *stream.scales(runs))
+        table = RunTable(runs.places, *stream.scales(runs), repeats=stream.blocks is None)
         return ScoreRequest(
             table, stream.q, self._store.geometry.bits, mode, stream.k,
             initial_total=stream.tail_mass if mode is Mode.TOPK else None,
