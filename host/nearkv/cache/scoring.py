@@ -147,7 +147,8 @@ class LayerScorer:
         balance.observe(Sides(sum(parts) * size, host_seconds, (total - sum(parts)) * size, drive_seconds))
         found = [_merge(*each) for each in zip(streams, parts, host, drive, strict=True)]
         for stream, result in zip(streams, found, strict=True):
-            balance.selected(self._store.layer, stream.number, _blocks(stream, result.positions))
+            everything = int(self._store.sealed[stream.number])
+            balance.selected(self._store.layer, stream.number, _blocks(stream, result.positions), everything)
         return found
 
     def _command(self, stream: _Stream, part: int, copies: ScoreCopies) -> Command:
