@@ -322,6 +322,22 @@ def test_keys_that_are_not_finite(fails, tmp_path_factory):
     fails("generate", TEXT, "--model", folder, said=said)
 
 
+def test_a_window_plan_of_this_model_is_followed(nearkv, plain, home):
+    blocks, path, report_file = np.array([[1, 7], [0, 2]]), home / "plan.json", home / "report.json"
+    WindowPlan(plain.name, blocks, blocks).save(path)
+    options = ["--budget", 160, "--max-new-tokens", 3, "--window-plan", path, "--json", report_file]
+    code, _, lines = nearkv("generate", TEXT, "--model", plain, *options)
+    assert code == 0, lines
+    assert json.loads(report_file.read_text())["config"]["window_plan"] == str(path)
+
+
+def test_a_window_plan_of_another_name_is_refused(fails, plain, home):
+    blocks, path = np.ones((2, 2), np.int64), home / "plan.json"
+    WindowPlan("llama", blocks, blocks).save(path)
+    options = ["--model", plain, "--window-plan", path]
+    fails("generate", TEXT, *options, code=2, said=f"made for llama, not for {plain.name}; profile a trace")
+
+
 @pytest.mark.parametrize("shape", [(1, 2), (2, 3)])
 def test_a_window_plan_of_another_model_is_refused(fails, plain, home, shape):
     blocks = np.full(shape, 3)
