@@ -156,7 +156,7 @@ def test_beta_and_a_first_stage_are_reported(nearkv, plain, home, text_file):
     answers = []
     for options in ([], ["--beta", "adaptive"], ["--beta", "0.5", "--first-stage", "quest_int8"]):
         report_file = home / "report.json"
-        code, out, lines = nearkv(
+        code, _, lines = nearkv(
             "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 20, "--budget", 160,
             "--device", f"emulated:{home}/kv?ddr=64MiB&score=300MB/s&link=1GB/s", "--json", report_file, *options,
         )  # fmt: skip
