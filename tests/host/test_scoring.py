@@ -215,6 +215,24 @@ def ids():
     return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
 
 
+def test_a_cache_whose_drive_fails_to_score_stays_as_it_was(model, ids, monkeypatch):
+    drive = MemoryDevice()
+    cache = nearkv.TieredCache(model, drive, budget=160, beta="adaptive", first_stage="quest_int8", policy="lookahead")
+    with torch.inference_mode():
+        model(ids, cache=cache, use_cache=True)
+        model(ids[:, :1], cache=cache, use_cache=True)
+        layer = cache.tiered_layers[1]
+        before = layer.pool.resident.copy(), cache.scoring_report(), cache.stats.hits, cache.stats.promotions
+        monkeypatch.setattr(drive, "submit", FailingDevice().submit)
+        with pytest.raises(StorageError, match="the kernel stopped"):
+            model(ids[:, :1], cache=cache, use_cache=True)
+    assert (layer.pool.resident == before[0]).all()
+    after = cache.scoring_report()
+    assert after["first_stage"] == before[1]["first_stage"]
+    assert (cache.stats.hits, cache.stats.promotions) == before[2:]
+    cache.close()
+
+
 @pytest.fixture(scope="module")
 def reference(model, ids, tmp_path_factory):
     out, cache = answer(model, ids, f"emulated:{tmp_path_factory.mktemp('drive')}/kv?ddr=64MiB", budget=160)
