@@ -1,7 +1,7 @@
 """Placement policies, warm-up, window scaling and SSD layout on recorded traces; prints and writes one JSON.
 
-usage: python bench/placement.py OUT.json TRACE TRACE... (from `nearkv trace record`; windows are profiled on each
-trace and judged on the others of the same model)
+usage: python bench/placement.py OUT.json TRACE TRACE... (from `nearkv trace record`; each trace is judged with windows
+that were profiled on one other trace of the same model, and on all others together)
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from nearkv.tiers.layout import ReadCost, co_selection, pack_together, read_cost
 from nearkv.tiers.window_scaling import WindowProfile, plan, uniform
 from nearkv.trace import Trace, load, replay, replay_all
 from nearkv.trace.profile import profile_windows
-from nearkv.trace.replay import capacity, prompt_blocks
+from nearkv.trace.replay import capacity, prompt_blocks, warm_shares
 from nearkv.trace.report import as_json
 
-FRACTIONS = (0.15, 0.2, 0.25)
+FRACTIONS = (0.1, 0.15, 0.2, 0.25)
 
 
 def policies(trace: Trace) -> dict[str, Any]:
-    """Per DRAM fraction and start (cold, warm): every policy's results."""
-    return {
-        f"{fraction:g}": {
-            start: as_json(replay_all(trace, capacity(trace, fraction), warm=start == "warm"), trace)
-            for start in ("cold", "warm")
+    """Per DRAM fraction and start: every policy's results. ``cold`` starts from the newest blocks; ``warm`` from what
+    the prompt's last queries attended to, ``warm_equal`` without dividing the pool by them."""
+    found = {}
+    for fraction in (fraction for fraction in FRACTIONS if int(prompt_blocks(trace) * fraction) > trace.always):
+        pool = capacity(trace, fraction)
+        starts = {"cold": pool, "warm_equal": pool, "warm": warm_shares(trace, pool)}
+        found[f"{fraction:g}"] = {
+            start: as_json(replay_all(trace, blocks, warm=start != "cold"), trace) for start, blocks in starts.items()
         }
-        for fraction in FRACTIONS
-        if int(prompt_blocks(trace) * fraction) > trace.always
-    }
+    return found
 
 
 def windows(profile: WindowProfile, judged: Trace, fraction: float) -> dict[str, Any]:
-    """Bytes from the drive on ``judged``: equal shares, one window for all, and windows chosen by ``profile``."""
+    """Bytes from the drive on ``judged``: equal shares, one window for all, and windows chosen by ``profile``; the
+    latter also together with what the judged prompt says (``scaled_warm``). All start warm."""
     share = capacity(judged, fraction)
     total = share * judged.info.layers * judged.info.streams
     pools: dict[str, Any] = {
@@ -45,6 +47,7 @@ def windows(profile: WindowProfile, judged: Trace, fraction: float) -> dict[str,
         "scaled": plan(profile, total).blocks,
         "scaled_greedy": plan(profile, total, exact=False).blocks,
     }
+    pools["scaled_warm"] = warm_shares(judged, pools["scaled"])
     if profile.blocks[:, :, 0].sum() <= total:
         pools["one_window"] = uniform(profile, total).blocks
     runs = {name: replay(judged, Lookahead(), pool, warm=True) for name, pool in pools.items()}
@@ -77,15 +80,14 @@ def main(output: str, *paths: str) -> None:
     """Measure all of ``paths`` and write ``output``."""
     traces = {Path(path).name: load(path) for path in paths}
     result: dict[str, Any] = {"policies": {}, "layout": {}, "windows": {}}
-    models = [trace.info.model for trace in traces.values()]
     for name, trace in traces.items():
-        profile = profile_windows(trace) if models.count(trace.info.model) > 1 else None
         result["policies"][name] = policies(trace)
         result["layout"][name] = layout(trace)
-        for other, judged in traces.items():
-            if profile is not None and other != name and judged.info.model == trace.info.model:
-                for fraction in FRACTIONS[1:]:
-                    result["windows"][f"{name} -> {other} at {fraction:g}"] = windows(profile, judged, fraction)
+        others = [other for other in traces if other != name and traces[other].info.model == trace.info.model]
+        for learnt in [[other] for other in others] + [others] * (len(others) > 1):
+            profile = profile_windows([traces[other] for other in learnt])
+            for fraction in FRACTIONS[1:]:
+                result["windows"][f"{'+'.join(learnt)} -> {name} at {fraction:g}"] = windows(profile, trace, fraction)
     text = json.dumps(result, indent=1)
     Path(output).write_text(text + "\n")
     print(text)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from nearkv import policy
 from nearkv.policy import UsesPlacement, UsesRanking
+from nearkv.policy.lookahead import FAST, SLOW
 
 STREAMS, SELECTED = 3, 4
 
@@ -91,13 +92,39 @@ def test_fifo_evicts_what_came_in_first_however_often_it_is_used():
 
 def test_lookahead_evicts_the_lowest_current_attention_of_the_window():
     subject = policy.Lookahead(window=2)
-    priority = np.array([[9, 5, 1]], np.uint32)
+    priority = np.array([[900, 500, 100]], np.uint32)
     for chosen in (one(1, 2, 3), one(4, 5, 6), one(4, 7, 8)):
         subject.rank(0, one(4, 6, 5), priority)
         subject.observe(0, chosen, priority)
-    # Inside the window: 4 (9), 7 (5), 6 (5, ranked), 5 and 8 (1). Outside: 1, 2, 3.
-    values = subject.values(0, one(1, 4, 5, 6, 7, 8))[0]
-    assert values[1] > values[4] == values[3] > values[5] == values[2] > values[0]
+    # Inside the window: 4 (900 throughout), 6 (500, ranked throughout), 7 (500 once), 5 (100), 8 (100 once).
+    values = subject.values(0, one(4, 6, 7, 5, 8, 1))[0]
+    assert (np.diff(values) < 0).all()
+    inside, outside = values[:-1], values[-1:]
+    assert inside.min() - outside.max() > 1 << 61
+
+
+def test_a_block_that_was_ranked_and_selected_counts_once():
+    twice, once = policy.Lookahead(), policy.Lookahead()
+    priority = np.array([[70, 7]], np.uint32)
+    for _ in range(3):
+        twice.rank(0, one(1, 2), priority)
+        for subject in (twice, once):
+            subject.observe(0, one(1, 2), priority)
+    np.testing.assert_array_equal(twice.values(0, one(1, 2)), once.values(0, one(1, 2)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 2**25), min_size=1, max_size=40))
+def test_lookahead_follows_the_running_means_of_the_root_of_a_share(shares):
+    subject, means = policy.Lookahead(), {FAST: 0.0, SLOW: 0.0}
+    for share in shares:
+        if share:  # a step of share 0 does not report the block
+            subject.observe(0, one(3), np.array([[share]], np.uint32))
+        else:
+            subject.observe(0, one(-1), np.zeros((1, 1), np.uint32))
+        means = {decay: decay * mean + (1 - decay) * share**0.5 for decay, mean in means.items()}
+    value = int(subject.values(0, one(3))[0, 0]) & ((1 << 62) - 1)
+    assert value / 2**20 == pytest.approx(sum(means.values()), rel=1e-4, abs=1e-4)
 
 
 def test_lookahead_without_rankings_falls_back_to_recency():
@@ -112,18 +139,20 @@ def test_lookahead_without_rankings_falls_back_to_recency():
 @given(st.lists(st.booleans(), min_size=1, max_size=200))
 def test_hit_rates_stay_within_16_bits_and_follow_their_recurrence(pattern):
     subject = policy.HitRate(hysteresis=0)
-    rate = 0
+    fast = slow = 0
     for hit in pattern:
         subject.observe(0, one(3 if hit else -1), np.ones((1, 1), np.uint32))
-        rate = rate - (rate >> 3) + (8191 if hit else 0)
-        assert 0 <= rate <= 65535
-    assert subject.values(0, one(3))[0, 0] == rate
+        fast = fast - (fast >> 2) + (16383 if hit else 0)
+        slow = slow - (slow >> 5) + (2047 if hit else 0)
+        assert 0 <= fast <= 65535
+        assert 0 <= slow <= 65535
+    assert subject.values(0, one(3))[0, 0] == fast + slow
 
 
-def test_the_hit_rate_table_takes_a_sixteenth_of_a_byte_per_token():
+def test_the_hit_rate_table_takes_an_eighth_of_a_byte_per_token():
     subject = policy.HitRate()
     subject.observe(0, np.array([[1023]], np.int32), np.ones((1, 1), np.uint32))
-    assert subject.table_bytes / (1024 * 32) == 1 / 16
+    assert subject.table_bytes / (1024 * 32) == 1 / 8
 
 
 def test_a_newcomer_must_exceed_a_resident_by_the_hysteresis():

@@ -15,7 +15,7 @@ from nearkv.tiers.emergency import EmergencyConfig, EmergencyMode, Settings
 from nearkv.tiers.layout import co_selection, coalesce, pack_together, read_cost
 from nearkv.tiers.link import Link
 from nearkv.tiers.token_bucket import TokenBucket
-from nearkv.tiers.warmup import important_blocks, prompt_shares
+from nearkv.tiers.warmup import important_blocks, pool_shares, prompt_shares
 
 RATE = st.floats(1e8, 1e11)
 RATES = st.builds(Rates, RATE, RATE, RATE, RATE)
@@ -225,6 +225,50 @@ def test_later_prompt_queries_weigh_more():
     assert first + second == pytest.approx(1)
     with pytest.raises(ValueError, match="16 to 64 queries, not 8"):
         prompt_shares(shares[:, :8])
+
+
+def changing(per_step, queries=16, width=6):
+    """Selections [P, N, width]: stream n replaces its ``per_step[n]`` oldest blocks by new ones at every query."""
+    rows = [np.arange(queries)[:, None] * change + np.arange(width) for change in per_step]
+    return np.stack(rows, axis=1).astype(np.int32)
+
+
+def test_the_pool_is_divided_by_how_fast_selections_change():
+    shares = pool_shares(changing([0, 1, 2, 4]), 4 * 10, most=60)
+    assert shares.sum() == 40
+    assert shares[0] == 6  # always the same six blocks: nothing beyond them is of use
+    spare = shares - 6
+    assert spare[1] < spare[2] < spare[3]
+    assert spare[3] == pytest.approx(4 * spare[1], abs=2)
+
+
+def test_a_stream_gets_no_more_of_the_pool_than_it_has_blocks():
+    shares = pool_shares(changing([1, 1, 6]), 3 * 20, most=24)
+    assert shares.tolist() == [18, 18, 24]
+    assert pool_shares(changing([1, 1, 6]), 3 * 50, most=24).tolist() == [24, 24, 24]
+
+
+def test_a_pool_below_the_selections_is_divided_by_their_size():
+    chosen = changing([0, 5, 1])
+    chosen[:, 2, 3:] = -1
+    assert pool_shares(chosen, 10, most=60).tolist() == [4, 4, 2]
+
+
+@given(
+    change=st.lists(st.integers(0, 6), min_size=1, max_size=12),
+    pool=st.integers(1, 600),
+    most=st.integers(6, 60),
+)
+def test_pool_shares_add_up_and_stay_within_what_a_stream_can_use(change, pool, most):
+    shares = pool_shares(changing(change), pool, most)
+    assert shares.sum() == min(pool, most * len(change))
+    assert shares.min() >= 0
+    assert shares.max() <= most
+
+
+def test_one_query_does_not_say_how_a_selection_changes():
+    with pytest.raises(ValueError, match="two queries or more"):
+        pool_shares(changing([1], queries=1), 10, 20)
 
 
 @given(st.sets(st.integers(0, 200), max_size=40), st.integers(0, 4))

@@ -19,7 +19,7 @@ from nearkv.trace.cli import app
 from nearkv.trace.format import TraceError, load, pack_priority, save, unpack_priority
 from nearkv.trace.profile import profile_windows
 from nearkv.trace.rank import rank
-from nearkv.trace.replay import capacity, replay, replay_all
+from nearkv.trace.replay import capacity, replay, replay_all, warm_shares
 
 from tests.host.traces import synthetic
 
@@ -43,7 +43,7 @@ def test_packed_priorities_keep_their_order_and_zero(values):
     assert ((priority == 0) == (back == 0)).all()
 
 
-@pytest.mark.parametrize("damage", ["missing", "text", "cut", "version", "field", "shape"])
+@pytest.mark.parametrize("damage", ["missing", "text", "cut", "version", "field", "shape", "steps", "info"])
 def test_a_damaged_trace_is_named(tmp_path, damage):
     path, trace = tmp_path / "bad.trace", synthetic()
     if damage == "text":
@@ -52,6 +52,8 @@ def test_a_damaged_trace_is_named(tmp_path, damage):
         changed = {
             "version": replace(trace, info=replace(trace.info, version=9)),
             "shape": replace(trace, info=replace(trace.info, layers=3)),
+            "steps": replace(trace, info=replace(trace.info, prompt_steps=len(trace.tokens))),
+            "info": replace(trace, info=replace(trace.info, selected_blocks=0)),
         }.get(damage, trace)
         save(changed, path)
         if damage == "cut":
@@ -181,6 +183,24 @@ def test_warm_up_and_lookahead_miss_less_where_popularity_drifts_slowly():
     assert totals["lookahead", False][1] < totals["lru", False][1]
 
 
+def test_warm_up_gives_more_of_the_pool_to_streams_that_change():
+    trace = synthetic(seed=2, steps=120, layers=3)
+    trace.ranked[:, 0] = trace.ranked[16, 0]  # a layer that always selects the same
+    shares = warm_shares(trace, 10)
+    assert shares.shape == (3, 2)
+    assert shares.sum() == 10 * 6
+    assert shares[0].max() < shares[1:].min()
+    assert len(np.unique(shares[1:])) > 1
+    equal, divided = (replay(trace, Lookahead(), pool, warm=True) for pool in (10, shares))
+    assert divided.hits > equal.hits
+    plan = np.array([[4, 4], [16, 15], [11, 10]])
+    both = warm_shares(trace, plan)
+    assert both.sum() == plan.sum()
+    assert (np.abs(2 * both - plan - warm_shares(trace, 10)) <= 1).all()
+    with pytest.raises(TraceError, match=r"plan is for \[2, 2\].*trace has \[3, 2\]"):
+        warm_shares(trace, plan[:2])
+
+
 def test_hysteresis_saves_promotions_for_few_hits():
     trace = synthetic(seed=9, steps=150)
     plain, damped = (replay(trace, policy.HitRate(hysteresis=h), 10) for h in (0, HYSTERESIS))
@@ -221,7 +241,7 @@ def test_the_exact_knapsack_is_optimal_and_greedy_close_below(groups, extra):
 
 
 def test_greedy_is_within_two_percent_of_exact_on_a_profile():
-    profile = profile_windows(synthetic(steps=120, layers=4, streams=3), windows=(1, 2, 4, 8, 16))
+    profile = profile_windows([synthetic(steps=120, layers=4, streams=3)], windows=(1, 2, 4, 8, 16))
     cost, hits = profile.blocks.reshape(12, -1), profile.hits.reshape(12, -1)
     for limit in range(int(cost.min(axis=1).sum()), int(cost.max(axis=1).sum()), 17):
         rows = np.arange(12)
@@ -238,14 +258,28 @@ def test_window_blocks_counts_distinct_blocks():
     chosen = np.array([[[1, 2]], [[2, 3]], [[3, 4]], [[3, 4]]], np.int32)
     assert window_blocks(chosen, 1).tolist() == [2]
     assert window_blocks(chosen, 2).tolist() == [-(-(2 + 3 + 3 + 2) // 4)]
+    assert window_blocks(np.repeat(chosen, 2, axis=1), 3).tolist() == [-(-(2 + 3 + 4 + 3) // 4)] * 2
+    more = np.array([[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]] * 8, np.int32)  # window 1: 2, window 2: 4 but at first
+    assert [int(window_blocks(more, window)[0]) for window in (1, 1.25, 1.75, 2)] == [2, 3, 4, 4]
+
+
+def test_profiles_of_several_texts_add_up_and_other_models_are_refused():
+    one, two = synthetic(seed=1), synthetic(seed=2)
+    windows = (1, 2, 4)
+    alone = [profile_windows([trace], windows) for trace in (one, two)]
+    together = profile_windows([one, two], windows)
+    np.testing.assert_array_equal(together.hits, alone[0].hits + alone[1].hits)
+    np.testing.assert_array_equal(together.blocks, -(-(alone[0].blocks + alone[1].blocks) // 2))
+    with pytest.raises(TraceError, match="agree in model"):
+        profile_windows([one, replace(two, info=replace(two.info, model="other"))], windows)
 
 
 def test_a_plan_gives_more_hits_than_equal_shares_or_windows_on_the_profiled_trace(tmp_path):
     trace = synthetic(seed=5, steps=120, layers=3, streams=3)
     trace.ranked[:, 0] = trace.ranked[16, 0]  # a layer that always selects the same needs no pool beyond that
-    profile = profile_windows(trace, windows=(1, 2, 4, 8, 16))
+    profile = profile_windows([trace], windows=(1, 1.5, 2, 4, 8, 16))
     scaled = plan(profile, 9 * 12)
-    assert scaled.total <= 9 * 12
+    assert scaled.total == 9 * 12
     equal, planned = (replay(trace, Lookahead(), pool, warm=True) for pool in (12, scaled.blocks))
     assert planned.hits > equal.hits
     same_window = uniform(profile, 9 * 12)
@@ -286,9 +320,10 @@ def test_the_command_replays_all_policies(tmp_path):
 def test_the_command_plans_windows_and_replays_them(tmp_path):
     save(synthetic(), tmp_path / "t.trace")
     planned = CliRunner().invoke(
-        app, ["windows", str(tmp_path / "t.trace"), str(tmp_path / "p.json"), "--dram-fraction", "0.4"]
+        app, ["windows", *[str(tmp_path / "t.trace")] * 2, str(tmp_path / "p.json"), "--dram-fraction", "0.4"]
     )
     assert planned.exit_code == 0, planned.output
+    assert "84 of 84" in planned.output
     arguments = ["replay", str(tmp_path / "t.trace"), "--policy", "lookahead", "--windows", str(tmp_path / "p.json")]
     replayed = CliRunner().invoke(app, arguments)
     assert replayed.exit_code == 0, replayed.output

@@ -200,6 +200,8 @@ class TieredLayer(CacheLayerMixin):
 
     def _follow(self, newest: StreamWindows) -> npt.NDArray[np.int64]:
         """Let the pool have the slots that it may use now; returns them, int64 [S]."""
+        if not self._runtime.quota_moves:
+            return self.pool.quota
         quota = self._runtime.quota(self.layer, self.geometry, newest)
         if (quota != self.pool.quota).any():
             self._runtime.stats.demotions += self.pool.resize(quota)

@@ -1,10 +1,13 @@
 """Importance-guided warm-up: the prompt's last queries say which blocks the pool should hold when decoding starts.
 
 SnapKV (Li et al., 2024) found that the attention of a prompt's last tokens foretells what decoding attends to; KVDrive
-fills its cache by it. Here it costs nothing extra: prefill computes those rows anyway.
+fills its cache by it. Here it costs nothing extra: prefill computes those rows anyway. They also foretell how fast a
+stream's selection changes, and so how much of the pool each stream can use.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +17,12 @@ MIN_QUERIES, MAX_QUERIES = 16, 64
 
 DECAY = 0.85
 """What a query weighs against the next one. Measured on SmolLM2, three texts: better than an even mean of 16 to 64."""
+
+_LEAST_CHANGE = 0.1
+"""Blocks per step that every stream's selection is taken to change by: 32 queries cannot tell slower ones apart."""
+
+_HALVINGS = 50
+_ROUNDING = 1e-6
 
 
 def important_blocks(
@@ -46,3 +55,42 @@ def prompt_shares(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         raise ValueError(f"warm-up looks at the prompt's last {MIN_QUERIES} to {MAX_QUERIES} queries, not {queries}")
     weight = DECAY ** np.arange(queries - 1, -1, -1, dtype=np.float32)
     return np.asarray(np.einsum("p,spn->sn", weight / weight.sum(), shares), np.float32)
+
+
+def pool_shares(chosen: npt.NDArray[np.int32], pool_blocks: int, most: int) -> npt.NDArray[np.int64]:
+    """Pool blocks per stream, int64 [N], from what the prompt's last queries would have selected.
+
+    ``chosen`` is int32 [P, N, k], -1 padded, in order of position, at least two queries. ``pool_blocks`` is what all
+    streams have together, ``most`` what one can use. Every stream gets room for its selection, and what is left in
+    proportion to how many blocks of a selection were not in the one before it: a stream that always selects the same
+    blocks gains nothing from more. A pool smaller than the selections is divided in proportion to them.
+    """
+    if len(chosen) < 2:
+        raise ValueError("how a selection changes takes two queries or more")
+    need = (chosen >= 0).sum(axis=2).mean(axis=0)
+    if pool_blocks <= need.sum():
+        return _whole(need * (pool_blocks / need.sum()), pool_blocks)
+    change = np.mean([_newly(before, after) for before, after in pairwise(chosen)], axis=0) + _LEAST_CHANGE
+    room = np.maximum(most - need, 0)
+    left = min(pool_blocks - need.sum(), room.sum())
+    low, high = 0.0, float((room / change).max())
+    for _ in range(_HALVINGS):  # blocks per block of change, so that all streams together get what is left
+        each = (low + high) / 2
+        low, high = (each, high) if np.minimum(change * each, room).sum() < left else (low, each)
+    share = need + np.minimum(change * high, room)
+    return _whole(share, min(pool_blocks, most * len(share)))
+
+
+def _newly(before: npt.NDArray[np.int32], after: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """How many blocks of ``after`` [N, k] are not in ``before`` [N, k]: int64 [N]."""
+    known = np.zeros((len(after), int(max(before.max(initial=0), after.max(initial=0))) + 2), bool)
+    np.put_along_axis(known, before + 1, True, axis=1)
+    return np.asarray((~np.take_along_axis(known, after + 1, axis=1) & (after >= 0)).sum(axis=1), np.int64)
+
+
+def _whole(share: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int64]:
+    """``share`` rounded to whole blocks that sum up to ``total``, the largest remainders first."""
+    whole = np.floor(share + _ROUNDING).astype(np.int64)
+    order = np.argsort(whole - share, kind="stable")
+    whole[order[: max(total - int(whole.sum()), 0)]] += 1
+    return whole

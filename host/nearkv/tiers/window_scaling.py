@@ -1,7 +1,8 @@
 """KVDrive's 2-D window scaling: every (layer, head) gets the window that its own reuse is worth.
 
-Offline: :func:`profile` replays a recorded text and measures, for each (layer, KV head, window), the blocks that the
-window's selections occupy and the hits they give. :func:`plan` picks one window for each under a total pool size.
+Offline: a profile (``trace/profile.py``) replays recorded texts and measures, for each (layer, KV head, window), the
+blocks that the window's selections occupy and the hits they give. :func:`plan` picks one window for each under a
+total pool size.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import numpy.typing as npt
 from nearkv.tiers import knapsack
 
 Ints = npt.NDArray[np.int64]
-WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
-"""Windows (steps) that are profiled."""
+Floats = npt.NDArray[np.float64]
+WINDOWS = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 12, 16, 24, 32, 48)
+"""Windows (steps) that are profiled. One of 1.25 is a step long three times out of four, else two: small pools are
+divided by fractions of a step."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +32,17 @@ class WindowProfile:
     """``blocks`` and ``hits`` int64 [L, S, W]: what each window of ``windows`` costs and gives."""
 
     model: str
-    windows: tuple[int, ...]
+    windows: tuple[float, ...]
     blocks: Ints
     hits: Ints
 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """Window (steps) and pool share (blocks) of every (layer, KV head), int64 [L, S], for one model."""
+    """Window (steps, float64) and pool share (blocks, int64) of every (layer, KV head), [L, S], for one model."""
 
     model: str
-    windows: Ints
+    windows: Floats
     blocks: Ints
 
     @property
@@ -57,7 +60,7 @@ class WindowPlan:
         """Read a plan. Raises ValueError if it is missing, damaged, or made for another model than ``model``."""
         try:
             fields: dict[str, Any] = json.loads(Path(path).read_text())
-            plan = cls(fields["model"], np.array(fields["windows"], np.int64), np.array(fields["blocks"], np.int64))
+            plan = cls(fields["model"], np.array(fields["windows"], np.float64), np.array(fields["blocks"], np.int64))
         except FileNotFoundError as error:
             raise ValueError(f"{path}: no such window plan; make one with `nearkv trace windows`") from error
         except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
@@ -88,28 +91,41 @@ def _apportion(blocks: bytes, shape: tuple[int, ...], slots: int) -> Ints:
     return np.bincount(best % len(weight), minlength=len(weight)).astype(np.int64).reshape(shape)
 
 
-def window_blocks(chosen: npt.NDArray[np.int32], window: int) -> Ints:
+def window_blocks(chosen: npt.NDArray[np.int32], window: float) -> Ints:
     """Mean number of distinct blocks in the last ``window`` selections, rounded up, [N]; ``chosen`` is [T, N, k]."""
     steps, rows = chosen.shape[:2]
+    short = int(window)
     last = np.full((rows, int(chosen.max(initial=0)) + 2), -(2**30), np.int64)
-    total = np.zeros(rows, np.int64)
+    total, more = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     for t in range(steps):
         np.put_along_axis(last, chosen[t] + 1, t, axis=1)
-        total += (last[:, 1:] > t - window).sum(axis=1)
-    return np.asarray(-(-total // steps), np.int64)
+        total += (last[:, 1:] > t - short).sum(axis=1)
+        more += (last[:, 1:] == t - short).sum(axis=1)
+    return np.asarray(np.ceil((total + more * (window - short)) / steps), np.int64)
 
 
 def plan(profile: WindowProfile, pool_blocks: int, *, exact: bool = True) -> WindowPlan:
     """The windows of most hits whose blocks fit ``pool_blocks`` together; ``exact`` or greedy.
 
-    Raises ValueError if even the smallest windows do not fit.
+    What no larger window can use is divided in proportion, so that a plan fills the pool. Raises ValueError if even
+    the smallest windows do not fit.
     """
     shape = profile.blocks.shape
     cost, hits = profile.blocks.reshape(-1, shape[2]), profile.hits.reshape(-1, shape[2])
     choice = (knapsack.exact if exact else knapsack.greedy)(cost, hits, pool_blocks)
     rows = np.arange(len(choice))
-    windows = np.array(profile.windows, np.int64)[choice]
-    return WindowPlan(profile.model, windows.reshape(shape[:2]), cost[rows, choice].reshape(shape[:2]))
+    windows = np.array(profile.windows, np.float64)[choice]
+    blocks = _filled(cost[rows, choice], pool_blocks)
+    return WindowPlan(profile.model, windows.reshape(shape[:2]), blocks.reshape(shape[:2]))
+
+
+def _filled(blocks: Ints, total: int) -> Ints:
+    """``blocks`` [N] in proportion, with a sum of ``total``; the largest remainders are rounded up."""
+    share = blocks * (total / blocks.sum())
+    whole = np.maximum(np.floor(share).astype(np.int64), blocks)
+    order = np.argsort(whole - share, kind="stable")
+    whole[order[: max(total - int(whole.sum()), 0)]] += 1
+    return np.asarray(whole, np.int64)
 
 
 def uniform(profile: WindowProfile, pool_blocks: int) -> WindowPlan:
@@ -118,11 +134,11 @@ def uniform(profile: WindowProfile, pool_blocks: int) -> WindowPlan:
     if not fits.any():
         raise ValueError(f"even a window of {min(profile.windows)} needs more than {pool_blocks} blocks")
     index = int(np.flatnonzero(fits)[-1])
-    windows = np.full(profile.blocks.shape[:2], profile.windows[index], np.int64)
+    windows = np.full(profile.blocks.shape[:2], profile.windows[index], np.float64)
     return WindowPlan(profile.model, windows, profile.blocks[:, :, index])
 
 
-def checked_windows(windows: Sequence[int]) -> tuple[int, ...]:
+def checked_windows(windows: Sequence[float]) -> tuple[float, ...]:
     """Windows in ascending order; raises ValueError for none, or one below a step."""
     if not windows or min(windows) < 1:
         raise ValueError("windows must hold at least one step each")

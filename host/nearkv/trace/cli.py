@@ -16,7 +16,7 @@ from nearkv.tiers.window_scaling import WindowPlan
 from nearkv.tiers.window_scaling import plan as plan_windows
 from nearkv.trace.format import TraceError, load, save
 from nearkv.trace.profile import profile_windows
-from nearkv.trace.replay import capacity, replay_all
+from nearkv.trace.replay import Replay, capacity, replay_all, warm_shares
 from nearkv.trace.report import as_json, as_table, plot
 
 app = typer.Typer(help="Record and replay which blocks a text selects.", no_args_is_help=True)
@@ -41,8 +41,12 @@ def replay(
         recorded = load(trace)
         info = recorded.info
         plan = None if windows is None else WindowPlan.load(windows, info.model)
-        pool = capacity(recorded, dram_fraction) if plan is None else plan.blocks
-        results = replay_all(recorded, pool, chosen, warm=warm)
+
+        def replayed(fraction: float) -> dict[str, Replay]:
+            pool = capacity(recorded, fraction) if plan is None else plan.blocks
+            return replay_all(recorded, warm_shares(recorded, pool) if warm else pool, chosen, warm=warm)
+
+        results = replayed(dram_fraction)
         title = f"{info.model}, {info.text}: {dram_fraction:.0%} of {int(recorded.tokens[-1]):,} tokens in DRAM"
         console.print(as_table(results, recorded, title))
         if json_file is not None:
@@ -53,7 +57,7 @@ def replay(
             curves = {dram_fraction: results}
             for fraction in (dram_fraction * step for step in CURVE):
                 if fraction not in curves and fraction <= 1 and _fits(recorded, fraction):
-                    curves[fraction] = replay_all(recorded, capacity(recorded, fraction), chosen, warm=warm)
+                    curves[fraction] = replayed(fraction)
             plot(curves, f"{info.model}, {info.text}", plot_file)
     except (ValueError, OSError) as error:
         _fail(error)
@@ -61,15 +65,16 @@ def replay(
 
 @app.command()
 def windows(
-    trace: Annotated[Path, typer.Argument(help="Trace file to learn from.")],
+    traces: Annotated[list[Path], typer.Argument(help="Trace files to learn from, of one model.")],
     output: Annotated[Path, typer.Argument(help="Plan to write (JSON), for this model.")],
     dram_fraction: Annotated[float, typer.Option(help="Share of the context's KV that may stay in DRAM.")] = 0.2,
     greedy: Annotated[bool, typer.Option(help="Solve the knapsack greedily instead of exactly.")] = False,
 ) -> None:
     """Divide the pool over layers and heads by what each makes of it (2-D window scaling)."""
     try:
-        recorded = load(trace)
-        total = capacity(recorded, dram_fraction) * recorded.info.layers * recorded.info.streams
+        recorded = [load(trace) for trace in traces]
+        info = recorded[0].info
+        total = capacity(recorded[0], dram_fraction) * info.layers * info.streams
         chosen = plan_windows(profile_windows(recorded), total, exact=not greedy)
         chosen.save(output)
     except (ValueError, OSError) as error:

@@ -134,6 +134,13 @@ def unpack_priority(code: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint32]:
 
 def _check(trace: Trace, path: str | Path) -> None:
     info, shape = trace.info, trace.ranked.shape
+    for name in ("layers", "streams", "block_tokens", "selected_blocks", "kv_block_bytes"):
+        if getattr(info, name) < 1:
+            raise TraceError(f"{path}: {name} is {getattr(info, name)}, it must be at least 1")
+    if not 0 <= info.prompt_steps < len(trace.tokens):
+        raise TraceError(
+            f"{path}: {len(trace.tokens)} steps, of which {info.prompt_steps} are the prompt's: none is left to replay"
+        )
     expected = (len(trace.tokens), info.layers, info.streams)
     width = trace.always + info.selected_blocks
     if len(shape) != 4 or shape[:3] != expected or shape[3] < width or trace.priority.shape != shape:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv.policy import Policy, UsesPlacement, UsesRanking, create, names
-from nearkv.tiers.warmup import important_blocks
+from nearkv.tiers.warmup import important_blocks, pool_shares
 from nearkv.trace.belady import Belady
 from nearkv.trace.format import Trace, TraceError
 
@@ -74,7 +74,7 @@ def replay(
     that the prompt's last queries attended to most, and the policy has observed those queries.
     """
     rows = trace.info.layers * trace.info.streams
-    quota = np.broadcast_to(np.asarray(pool, np.int64), (trace.info.layers, trace.info.streams)).reshape(rows)
+    quota = _by_stream(trace, pool).reshape(rows)
     largest = int(quota.max())
     resident = important_to_prompt(trace, largest) if warm else newest_blocks(trace, largest)
     resident = np.where(np.arange(resident.shape[1]) < quota[:, None], resident, -1).astype(np.int32)
@@ -119,6 +119,24 @@ def replay_all(
     return results
 
 
+def warm_shares(trace: Trace, pool: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Pool blocks of every stream after importance-guided warm-up, int64 [L, S].
+
+    As many in total as ``pool`` (blocks per stream), divided by how the prompt's last selections changed. Where
+    ``pool`` is a plan's blocks [L, S], learnt from other texts, the mean of both.
+    """
+    info, given = trace.info, _by_stream(trace, pool)
+    chosen = trace.chosen[: info.prompt_steps].reshape(info.prompt_steps, -1, info.selected_blocks)
+    own = pool_shares(chosen, int(given.sum()), prompt_blocks(trace) - trace.always).reshape(given.shape)
+    if np.ndim(pool) == 0:
+        return own
+    mean = given + own
+    odd = np.flatnonzero(mean % 2)
+    half = mean // 2
+    half.reshape(-1)[odd[: len(odd) // 2]] += 1
+    return half
+
+
 def prompt_blocks(trace: Trace) -> int:
     """Blocks that the context has at the first decode step."""
     return -(-int(trace.tokens[trace.info.prompt_steps]) // trace.info.block_tokens)
@@ -144,6 +162,14 @@ def newest_blocks(trace: Trace, count: int) -> Blocks:
     row = np.full(count, -1, np.int32)
     row[: len(newest[:count])] = newest[:count]
     return np.tile(row, (trace.info.layers * trace.info.streams, 1))
+
+
+def _by_stream(trace: Trace, pool: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """``pool`` as int64 [L, S]. Raises TraceError for a plan of other layers and streams."""
+    blocks, shape = np.asarray(pool, np.int64), (trace.info.layers, trace.info.streams)
+    if blocks.ndim and blocks.shape != shape:
+        raise TraceError(f"the plan is for {list(blocks.shape)} layers and KV heads, the trace has {list(shape)}")
+    return np.broadcast_to(blocks, shape)
 
 
 def _observe(policy: Policy, ranked: Blocks, priority: npt.NDArray[np.uint32], selected: int) -> None:
