@@ -33,6 +33,7 @@ class Start:
     @overload
     def __init__(self, requests: Sequence[_Request], isa: str = "") -> None: ...
     def done(self) -> bool: ...
+    def finished(self) -> float: ...
     def wait(self) -> list[_Result]: ...
 
 def isas() -> tuple[str, ...]: ...
@@ -68,13 +69,14 @@ def crc32c_at(addresses: npt.NDArray[np.uint64], length: int) -> npt.NDArray[np.
 def admit(
     resident: npt.NDArray[np.int32],
     where: npt.NDArray[np.int64],
+    addresses: npt.NDArray[np.uint64],
+    quota: npt.NDArray[np.int64],
     selected: npt.NDArray[np.int32],
     slot: npt.NDArray[np.int64],
     values: npt.NDArray[np.int64],
     pinned: int,
     fetched: npt.NDArray[np.uint8],
-    memory: npt.NDArray[np.uint8],
-) -> int: ...
+) -> tuple[int, int]: ...
 def attend(
     queries: npt.NDArray[np.float32],
     blocks: npt.NDArray[np.uint64],

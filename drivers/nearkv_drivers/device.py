@@ -51,6 +51,8 @@ class Capabilities:
     device_dram_bytes: int = 0
     direct_io: bool = False
     """Whether drive I/O bypasses the page cache."""
+    p2p: bool = True
+    """Whether score blocks go from the drive into device DRAM without passing host memory."""
     simulated: bool = False
     """True where times are simulated or emulated, not those of a real card."""
 
@@ -107,6 +109,8 @@ class Telemetry:
 
     drive_to_device: int = 0
     """Score blocks read from the drive into device DRAM (P2P on a card)."""
+    drive_to_device_through_host: int = 0
+    """The same where there is no P2P: they cross the host's memory, and its link to the device, on the way."""
     drive_to_host: int = 0
     """KV blocks read by the host."""
     device_to_host: int = 0
@@ -134,6 +138,15 @@ class ScoreHandle(Protocol):
 
     def done(self) -> bool:
         """Whether :meth:`wait` would return at once."""
+
+
+@runtime_checkable
+class TimedHandle(Protocol):
+    """A score handle that knows when its start ended, though nobody may have waited at that moment."""
+
+    @property
+    def finished(self) -> float:
+        """When the start ended (seconds of ``time.monotonic``), once it is done."""
 
 
 @runtime_checkable

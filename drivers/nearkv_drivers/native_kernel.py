@@ -36,6 +36,11 @@ class NativeStart:
         """Whether :meth:`wait` would return at once."""
         return self._start.done()
 
+    @property
+    def finished(self) -> float:
+        """See TimedHandle."""
+        return self._start.finished()
+
 
 class NativeKernel:
     """Scores commands whose addresses are offsets into ``memory`` (uint8 [n])."""

@@ -8,19 +8,17 @@ emulated drive to the byte; cycles, beats and stalls are in ``Telemetry.extra`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 
-from nearkv_drivers.device import Capabilities, DeviceError, ScoreHandle, ScoreRequest, Telemetry
+from nearkv_drivers.device import Capabilities, DeviceError, Telemetry
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.hardware import kernel_interface
-from nearkv_drivers.kernel_memory import BEAT
+from nearkv_drivers.hardware_device import HardwareDevice
 from nearkv_drivers.memory import HUGE_PAGE, aligned_buffer
 from nearkv_drivers.native_kernel import reduce_native
 from nearkv_drivers.rtl_build import library
 from nearkv_drivers.rtl_figures import KERNEL_HZ
 from nearkv_drivers.rtl_kernel import RtlKernel
-from nearkv_drivers.staged import StagedDevice
 from nearkv_drivers.urls import DeviceUrl
 
 DEFAULT_DDR = 4 << 30
@@ -38,27 +36,10 @@ MAX_LATENCY_CYCLES = 1 << 19
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us)")
 
 
-class RtlDevice(StagedDevice):
-    """A staged device around the simulated kernel, which adds its figures to the telemetry."""
+class RtlDevice(HardwareDevice):
+    """A device around the simulated kernel, which adds its figures to the telemetry."""
 
     _kernel: RtlKernel
-    _limits: Mapping[str, int] = kernel_interface()["limits"]
-
-    def submit(self, requests: Sequence[ScoreRequest]) -> ScoreHandle:
-        """See Device.submit; refuses what the kernel's memory layout or its store of log-masses cannot take."""
-        for request in requests:
-            blocks = sum(run.blocks for run in request.runs)
-            group = request.q.shape[0]
-            rows = blocks * -(-group // self._limits["heads_per_row"])
-            if rows > self._limits["store_rows"]:
-                raise DeviceError(
-                    f"a request of {blocks} blocks for {group} query heads is more than the kernel's store of "
-                    f"{self._limits['store_rows']} rows of {self._limits['heads_per_row']} heads: split it"
-                )
-            for run in request.runs:
-                if run.offset % BEAT:
-                    raise DeviceError(f"a run at drive address {run.offset} does not begin on {BEAT} bytes: align it")
-        return super().submit(requests)
 
     def telemetry(self) -> Telemetry:
         """The device's counters, and the kernel's cycles in ``extra``."""

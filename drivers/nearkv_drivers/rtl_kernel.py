@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.device import DeviceError, Mode, ScoreResult
+from nearkv_drivers.device import DeviceError, ScoreResult
 from nearkv_drivers.hardware import kernel_interface
+from nearkv_drivers.hardware_start import around_empty
 from nearkv_drivers.kernel import Command, Reduction
 from nearkv_drivers.kernel_memory import BEAT, pack_commands, parse_result, result_beats
 from nearkv_drivers.memory import address_of, aligned_buffer
@@ -106,15 +107,7 @@ class RtlKernel:
                 self._kernel = None
 
     def _run(self, commands: list[Command]) -> list[ScoreResult]:
-        real = [command for command in commands if len(command.blocks)]
-        scored = iter(self._run_hardware(real) if real else [])
-        return [next(scored) if len(command.blocks) else self._nothing(command) for command in commands]
-
-    def _nothing(self, command: Command) -> ScoreResult:
-        masses = np.empty((command.q.shape[0], 0), np.int32)
-        total, positions, priorities = self._reduction(masses, command.initial_total, 0)
-        mode = command.mode
-        return ScoreResult(total, np.empty(0, np.uint32), positions, priorities, masses if mode is Mode.MASS else None)
+        return around_empty(commands, self._run_hardware, self._reduction)
 
     def _run_hardware(self, commands: list[Command]) -> list[ScoreResult]:
         image = pack_commands(commands)

@@ -7,6 +7,7 @@ not fit at once runs in windows (``windows.py``). KV blocks go from the drive to
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -25,10 +26,12 @@ from nearkv_drivers.device import (
     ScoreRequest,
     ScoreResult,
     Telemetry,
+    TimedHandle,
 )
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.kernel import Kernel, KernelHandle, Reduction
+from nearkv_drivers.landing import InPlace, Landing
 from nearkv_drivers.staging import DeviceMemory
 from nearkv_drivers.windows import WindowedRun, collect, start_kernel
 
@@ -41,25 +44,37 @@ class _ResidentStart:
         self._counters = counters
         self._lock = threading.Lock()
         self._results: list[ScoreResult] | None = None
+        self._collected = 0.0
 
     def wait(self) -> list[ScoreResult]:
         with self._lock:
             if self._results is None:
                 self._results = collect(self._handle, self._counters)
+                self._collected = time.monotonic()
             return self._results
 
     def done(self) -> bool:
         return self._results is not None or self._handle.done()
 
+    @property
+    def finished(self) -> float:
+        """See TimedHandle; where the kernel does not know, when the results were fetched."""
+        return self._handle.finished if isinstance(self._handle, TimedHandle) else self._collected
+
 
 class _StagedStart:
     """A run on the staging thread."""
 
-    def __init__(self, future: Future[list[ScoreResult]]) -> None:
+    def __init__(self, future: Future[tuple[list[ScoreResult], float]]) -> None:
         self._future = future
 
     def wait(self) -> list[ScoreResult]:
-        return self._future.result()
+        return self._future.result()[0]
+
+    @property
+    def finished(self) -> float:
+        """See TimedHandle."""
+        return self._future.result()[1]
 
     def done(self) -> bool:
         return self._future.done()
@@ -69,7 +84,8 @@ class StagedDevice:
     """Device over ``drive``, device DRAM and ``kernel``; owns all three and closes them.
 
     ``memory`` is the device DRAM as the drive's reads reach it (aligned; a mapped P2P buffer on a card) and ``base``
-    the kernel's address of its first byte; ``frames`` is how it is divided.
+    the kernel's address of its first byte; ``frames`` is how it is divided. ``landing`` is how the kernel comes to see
+    what was written there; the device keeps it alive.
     """
 
     def __init__(
@@ -83,13 +99,14 @@ class StagedDevice:
         frames: FrameTable,
         *,
         base: int = 0,
+        landing: Landing | None = None,
     ) -> None:
         self._url = url
         self._capabilities = capabilities
         self._drive = drive
         self._kernel = kernel
         self._counters = Counters()
-        self._memory = DeviceMemory(drive, memory, frames, base)
+        self._memory = DeviceMemory(drive, memory, frames, landing or InPlace(), base)
         self._windowed = WindowedRun(self._memory, kernel, reduction, self._counters)
         self._stager = ThreadPoolExecutor(1, thread_name_prefix="nearkv-stager")
         self._closing = threading.Lock()
@@ -129,7 +146,11 @@ class StagedDevice:
             started = self._start_resident(planned)
         if started is not None:
             return started
-        return _StagedStart(self._stager.submit(self._windowed, planned))
+        return _StagedStart(self._stager.submit(self._run_staged, planned))
+
+    def _run_staged(self, planned: Sequence[Planned]) -> tuple[list[ScoreResult], float]:
+        results = self._windowed(planned)
+        return results, time.monotonic()
 
     def _start_resident(self, planned: Sequence[Planned]) -> _ResidentStart | None:
         """Start on what is resident, or None where something is not."""

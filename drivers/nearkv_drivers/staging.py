@@ -15,6 +15,7 @@ from nearkv_drivers.device import ReadHandle
 from nearkv_drivers.drive_file import DriveFile, DriveTransfer
 from nearkv_drivers.frames import Frame, FrameTable, page_mask, page_runs
 from nearkv_drivers.kernel import KernelHandle
+from nearkv_drivers.landing import Landing
 from nearkv_drivers.memory import address_of
 
 
@@ -42,11 +43,14 @@ class _Write(NamedTuple):
 class DeviceMemory:
     """Device DRAM of ``memory.size`` bytes as frames of the drive, kept true while reads, writes and starts overlap.
 
-    ``base`` is the device's own address of the memory's first byte.
+    ``base`` is the device's own address of the memory's first byte; ``landing`` makes what was put there visible to it.
     """
 
-    def __init__(self, drive: DriveFile, memory: npt.NDArray[np.uint8], table: FrameTable, base: int = 0) -> None:
+    def __init__(
+        self, drive: DriveFile, memory: npt.NDArray[np.uint8], table: FrameTable, landing: Landing, base: int = 0
+    ) -> None:
         self.memory = memory
+        self.landing = landing
         self.base = base
         self.table = table
         self.lock = threading.RLock()
@@ -113,6 +117,7 @@ class DeviceMemory:
                 if score_blocks:
                     start = frame.start - base
                     self.memory[start + low : start + high] = data[low - first : high - first]
+                    self.landing.publish(start + low, high - low)
                     through += high - low
                     frame.valid |= pages & ~frame.staging
                 else:
@@ -137,10 +142,22 @@ class DeviceMemory:
         """Return when the reads are complete; what no write has touched meanwhile becomes valid."""
         try:
             staging.transfer.wait()
+            for first, size in self._landed(staging):
+                self.landing.publish(first, size)
         except BaseException:
             self._settle(staging, valid=False)
             raise
         self._settle(staging, valid=True)
+
+    def _landed(self, staging: Staging) -> list[tuple[int, int]]:
+        """Ranges of the memory that ``staging`` filled."""
+        ranges = []
+        with self.lock:
+            for slab, pages in staging.pages.items():
+                frame = self.table.get(slab)
+                assert frame is not None, "a held frame was evicted"
+                ranges += [(frame.start + first, size) for first, size in page_runs(pages)]
+        return ranges
 
     def _settle(self, staging: Staging, valid: bool) -> None:
         with self.lock:

@@ -22,6 +22,8 @@ class Scheme:
 SCHEMES: dict[str, Scheme] = {
     "emulated": Scheme("nearkv_drivers.emulated"),
     "rtl": Scheme("nearkv_drivers.rtl", "sim"),
+    "card": Scheme("nearkv_drivers.cards.device"),
+    "pynq": Scheme("nearkv_drivers.boards.device", "pynq"),
 }
 """Known schemes. Modules are imported when a URL of theirs is opened, never before."""
 
@@ -51,6 +53,11 @@ class DeviceUrl:
         text = self.options.get(name)
         return default if text is None else parse_size(text, name)
 
+    def rate(self, name: str) -> float | None:
+        """Option ``name`` as bytes per second, such as 1.4GiB/s; None where it is not given."""
+        text = self.options.get(name)
+        return None if text is None else parse_rate(text, name)
+
 
 def parse_size(text: str, name: str = "size") -> int:
     """Bytes of a size such as ``4GiB``, ``1.5MiB``, ``512MB`` or ``65536``; DeviceError names the option ``name``."""
@@ -59,6 +66,15 @@ def parse_size(text: str, name: str = "size") -> int:
         units = ", ".join(unit for unit in _UNITS if unit)
         raise DeviceError(f"{name}={text} is not a size: give a number and a unit ({units})")
     return round(float(match[1]) * _UNITS[match[2]])
+
+
+def parse_rate(text: str, name: str = "rate") -> float:
+    """Bytes per second of a rate such as ``1.4GiB/s`` or ``300MB/s``; DeviceError names the option ``name``."""
+    size, slash, per = text.strip().partition("/")
+    match = _SIZE.fullmatch(size)
+    if match is None or not match[2] or match[2] not in _UNITS or slash + per != "/s" or not float(match[1]):
+        raise DeviceError(f"{name}={text} is not a rate: give bytes per second, such as 1.4GiB/s or 300MB/s")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def parse_url(text: str) -> DeviceUrl:

@@ -128,7 +128,7 @@ class WindowedRun:
     def _stage(self, needs: Mapping[int, int], held: Collection[int]) -> None:
         self._memory.hold(frozenset(held))
         self._staging = self._memory.begin(needs)
-        self._counters.add(drive_to_device=self._staging.bytes)
+        self._counters.add(**{self._memory.landing.path: self._staging.bytes})
 
     def _finish_staging(self) -> None:
         staging, self._staging = self._staging, None

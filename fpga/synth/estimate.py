@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dedupe import dedupe
 from levels import longest_levels
 
 from nearkv_drivers.hardware import rtl_sources
+from nearkv_sim.dedupe import dedupe
 from nearkv_sim.yosys import run_script
 
 TOP = "nearkv_kernel"

@@ -12,7 +12,14 @@ from typing import Any
 from nearkv.cache.tiered import TieredCache
 from nearkv.session import Session
 
-PATHS = ("drive_to_device", "drive_to_host", "device_to_host", "host_to_device", "host_to_drive")
+PATHS = (
+    "drive_to_device",
+    "drive_to_device_through_host",
+    "drive_to_host",
+    "device_to_host",
+    "host_to_device",
+    "host_to_drive",
+)
 
 
 def kv_bytes_per_token(config: Any) -> int:
@@ -46,6 +53,32 @@ def tier_report(cache: TieredCache) -> dict[str, Any]:
     }
 
 
+def placement_report(cache: TieredCache) -> dict[str, Any]:
+    """What is hot and why, what moved, and how the blocks that were not hot were read.
+
+    ``hot_tokens_fraction`` is the share of all tokens, over all streams, that have a copy in DRAM; ``alpha`` and
+    ``bits`` are those that hold now, ``bound`` names what keeps more from being hot. ``bytes_read_per_byte_used`` is
+    what the drive's alignment adds to K and V.
+    """
+    stats, layers = cache.stats, cache.tiered_layers
+    tokens = sum(sum(layer.tail.length) * layer.geometry.kv_heads for layer in layers)
+    used = sum(layer.geometry.payload_bytes for layer in layers)
+    return {
+        "policy": cache.config.policy,
+        "alpha": cache.alpha,
+        "bits": cache.bits,
+        "bound": stats.hot_bound,
+        "hot_tokens_fraction": cache.hot_tokens() / max(tokens, 1),
+        "promotions": stats.promotions,
+        "demotions": stats.demotions,
+        "warm_blocks": stats.warm_blocks,
+        "fetched_blocks_per_step": stats.misses / max(stats.steps, 1),
+        "drive_reads_per_step": stats.reads / max(stats.steps, 1),
+        "bytes_read_per_byte_used": sum(layer.geometry.kv_block_bytes for layer in layers) / max(used, 1),
+        "events": [asdict(event) for event in stats.events],
+    }
+
+
 def run_report(cache: TieredCache, session: Session, before_decode: dict[str, int]) -> dict[str, Any]:
     """The report of one nearkv session: tiers, paths, selection and speed."""
     paths, steps = path_counters(cache), max(len(session.step_seconds), 1)
@@ -55,6 +88,7 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
             "url": cache.drive.url,
             "name": capabilities.name,
             "direct_io": capabilities.direct_io,
+            "p2p": capabilities.p2p,
             "simulated": capabilities.simulated,
             **cache.drive.telemetry().extra,
         },
@@ -63,7 +97,9 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
         "bytes_by_path": paths,
         "bytes_by_path_per_token": {path: (paths[path] - before_decode[path]) / steps for path in PATHS},
         "hit_rate": stats.hit_rate,
+        "placement": placement_report(cache),
         "bad_score_blocks": stats.bad_score_blocks,
+        "scoring": cache.scoring_report(),
         "decode_seconds_by_part": stats.seconds,
         "prefill_seconds": session.prefill_seconds,
         "decode_steps": len(session.step_seconds),

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import torch
 from transformers import Cache, PreTrainedModel
 
+from nearkv.cache.tiered import TieredCache
+
 PREFILL_CHUNK = 1024
 """Tokens per forward pass of a prefill."""
 
@@ -32,6 +34,8 @@ class Session:
         for chunk in _chunks(tokens):
             self._forward(chunk)
             progress(len(chunk))
+        if isinstance(self.cache, TieredCache):
+            self.cache.warm_up()
         self.prefill_seconds += time.perf_counter() - start
 
     def step(self, token: int) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,12 @@ def run(
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the random stimulus.")] = None,
     cover: Annotated[bool, typer.Option("--cover", help="Collect functional, line and toggle coverage.")] = False,
     effort: Annotated[int, typer.Option("--effort", min=1, help="Multiply the number of random commands.")] = 1,
+    dut: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--dut", envvar="DUT", help="Verilog (file or folder, repeatable) of a kernel to test in place of ours."
+        ),
+    ] = None,
 ) -> None:
     """Build and run benches; results as JUnit XML. Exits with 1 where a test failed."""
     _need_simulators()
@@ -44,15 +51,29 @@ def run(
 
     if name is not None and name not in BENCHES:
         raise typer.BadParameter(f"no bench is called '{name}' (see nearkv sim list)")
+    if dut:
+        _need_kernel_bench(name, cover)
     passed = True
     for bench in BENCHES if name is None else (name,):
-        outcome = run_bench(bench, waves=waves, seed=seed, cover=cover, effort=effort)
+        outcome = run_bench(bench, waves=waves, seed=seed, cover=cover, effort=effort, dut=dut or ())
         passed &= outcome.passed
         typer.echo("\n".join([*outcome_lines(outcome), f"  junit: {outcome.junit}"]))
     if cover:
         typer.echo("\n".join(coverage_lines()))
     if not passed:
         raise typer.Exit(1)
+
+
+def _need_kernel_bench(name: str | None, cover: bool) -> None:
+    """Refuse what does not go together with a kernel from elsewhere."""
+    from nearkv_sim.runner import BENCHES, KERNEL
+
+    require("pyverilog", "sim", "Reading Verilog")
+    benches = [bench.name for bench in BENCHES.values() if bench.top == KERNEL]
+    if name not in benches:
+        raise typer.BadParameter(f"--dut (or DUT) names a kernel: name one of its benches, {' or '.join(benches)}")
+    if cover:
+        raise typer.BadParameter("--cover counts lines of our own kernel, not of one named by --dut (or DUT)")
 
 
 @app.command()
@@ -73,3 +94,24 @@ def bench(
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         write_rows(rows, json_file)
+
+
+@app.command("check-ports")
+def check_ports(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Verilog of the kernel's top, or a folder; more files where needed."),
+    ],
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
+) -> None:
+    """Compare a Verilog kernel's ports, AXI parameters and registers with the driver's; exit with 1 on a difference."""
+    require("pyverilog", "sim", "Reading Verilog")
+    from nearkv_sim.check_ports import check
+
+    report = check(files)
+    typer.echo("\n".join(report.lines()))
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(report.document(), indent=1) + "\n", encoding="utf-8")
+    if not report.passed:
+        raise typer.Exit(1)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiReadBus
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiReadBus, AxiWriteBus
 from cocotbext.axi.sparse_memory import SparseMemory
 
-from nearkv_sim.axi_memory import PERIOD_NS, ReadMemory, WriteMemory, quiet, stalls, wait_high
+from nearkv_sim.axi_memory import PERIOD_NS, MemoryModel, ReadMemory, WriteMemory, quiet, stalls, wait_high
 from nearkv_sim.commands import CommandImage, build_commands, parse_completion, parse_result, result_beats
 from nearkv_sim.registers import ARGUMENT_OFFSETS, REGISTERS
 from nearkv_sim.stimulus import Case, compare
@@ -44,27 +45,39 @@ class KernelBench:
         bus = AxiBus.from_prefix(dut, "m_axi_gmem")
         self.fetch = ReadMemory(bus.read, clock, reset, self.memory, latency)
         self.write = WriteMemory(bus.write, clock, reset, self.memory, latency)
+        self.memories = (self.keys, self.fetch, self.write, *self._others(latency))
         self._next = self.random.randrange(2**50) * 4096
+
+    def _others(self, latency: int) -> Iterator[MemoryModel]:
+        """Memories for what another tool's kernel has besides: more masters, a write channel beside the keys."""
+        names = {handle._name for handle in self.dut}
+        masters = {name.removesuffix("_arvalid") for name in names if re.fullmatch(r"m_axi_\w+_arvalid", name)}
+        for master in sorted(masters - {"m_axi_gmem"}):
+            if master != "m_axi_keys":
+                bus = AxiReadBus.from_prefix(self.dut, master)
+                yield ReadMemory(bus, self.dut.ap_clk, self.dut.ap_rst_n, self.memory, latency)
+            if f"{master}_awvalid" in names:
+                bus = AxiWriteBus.from_prefix(self.dut, master)
+                yield WriteMemory(bus, self.dut.ap_clk, self.dut.ap_rst_n, self.memory, latency)
 
     async def reset(self, cycles: int = 4) -> None:
         """Hold the reset for so many cycles; memories forget what is outstanding."""
         self.dut.ap_rst_n.value = 0
         for _ in range(cycles):
             await RisingEdge(self.dut.ap_clk)
-        for memory in (self.keys, self.fetch, self.write):
+        for memory in self.memories:
             memory.restart()
         self.dut.ap_rst_n.value = 1
         await RisingEdge(self.dut.ap_clk)
 
     def set_latency(self, low: int, high: int) -> None:
         """Each transaction takes a random latency of so many cycles."""
-        for memory in (self.keys, self.fetch, self.write):
+        for memory in self.memories:
             memory.latency = low if low == high else lambda: self.random.randint(low, high)
 
     def set_stalls(self, share: float) -> None:
         """Hold every channel back for about ``share`` of its cycles."""
-        channels = (self.keys.ar, self.keys.r, self.fetch.ar, self.fetch.r, self.write.aw, self.write.w, self.write.b)
-        for channel in channels:
+        for channel in (channel for memory in self.memories for channel in memory.channels):
             if share:
                 channel.set_pause_generator(stalls(self.random.random, share))
             else:

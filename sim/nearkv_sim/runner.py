@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
 from cocotb_tools.runner import Verilator
 
+from nearkv_drivers.hardware import rtl_sources
 from nearkv_sim.toolchain import BUILD, FPGA, SIM, build_simulation, environment
 
 
@@ -33,7 +35,8 @@ class Bench:
 WATCHDOG_CYCLES = 4096
 """A watchdog that benches can wait for; still longer than any legal silence in them."""
 
-_KERNEL = {"top": "nearkv_kernel", "parameters": {"WATCHDOG_CYCLES": WATCHDOG_CYCLES, "STORE_ROWS": 4096}}
+KERNEL = "nearkv_kernel"
+_SIZES = {"WATCHDOG_CYCLES": WATCHDOG_CYCLES, "STORE_ROWS": 4096}
 
 BENCHES: dict[str, Bench] = {
     bench.name: bench
@@ -49,8 +52,8 @@ BENCHES: dict[str, Bench] = {
         Bench("axi_reader", "read bursts, room, flush"),
         Bench("axi_writer", "write bursts, store and forward, flush"),
         Bench("control", "registers, interrupts, start and done"),
-        Bench("kernel", "the kernel against the golden model", **_KERNEL),
-        Bench("kernel_errors", "AXI errors, bad descriptors, silence, reset in mid-run", **_KERNEL),
+        Bench("kernel", "the kernel against the golden model", KERNEL, _SIZES),
+        Bench("kernel_errors", "AXI errors, bad descriptors, silence, reset in mid-run", KERNEL, _SIZES),
     )
 }
 
@@ -66,6 +69,8 @@ class Outcome:
     junit: Path
     waves: Path | None
     coverage: Path | None
+    dut: tuple[Path, ...] = ()
+    """Files or folders of the external kernel that was simulated in place of ours."""
 
     @property
     def passed(self) -> bool:
@@ -75,7 +80,7 @@ class Outcome:
     @property
     def reproduce(self) -> str:
         """The one command that repeats this run."""
-        return f"nearkv sim run {self.bench} --seed {self.seed}"
+        return " ".join([f"nearkv sim run {self.bench} --seed {self.seed}", *(f"--dut {path}" for path in self.dut)])
 
 
 def list_benches() -> list[Bench]:
@@ -84,38 +89,56 @@ def list_benches() -> list[Bench]:
 
 
 def run_bench(
-    name: str, *, waves: bool = False, seed: int | None = None, cover: bool = False, effort: int = 1
+    name: str,
+    *,
+    waves: bool = False,
+    seed: int | None = None,
+    cover: bool = False,
+    effort: int = 1,
+    dut: Sequence[Path] = (),
 ) -> Outcome:
     """Build (if needed) and run one bench; KeyError for an unknown name.
 
-    ``effort`` multiplies the number of random commands. JUnit XML goes to ``build/sim/results``, coverage to
-    ``build/sim/coverage``.
+    ``effort`` multiplies the number of random commands. ``dut`` (files or folders of Verilog) takes the place of our
+    kernel, for benches of the kernel: VerilogError where it lacks what they need. JUnit XML goes to
+    ``build/sim/results``, coverage to ``build/sim/coverage``.
     """
     bench = BENCHES[name]
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    kernel = bench.top == "nearkv_kernel"
-    extra = [
-        SIM / "rtl" / name for name in (["kernel_ports.vlt"] if kernel else ["module_ports.vlt", "nkv_modules.sv"])
-    ]
-    folder = build_simulation(bench.top, extra, bench.parameters, cover=cover, waves=waves)
-    run_folder = BUILD / "runs" / name
+    label = f"{name}-dut" if dut else name
+    run_folder = BUILD / "runs" / label
     shutil.rmtree(run_folder, ignore_errors=True)
     run_folder.mkdir(parents=True)
-    junit = BUILD / "results" / f"{name}.xml"
+    top, folder = _build(bench, dut, run_folder, cover=cover, waves=waves)
+    junit = BUILD / "results" / f"{label}.xml"
     junit.parent.mkdir(parents=True, exist_ok=True)
     functional = run_folder / "functional.json"
     runner = Verilator()
     with environment({"NEARKV_SIM_EFFORT": str(effort), "NEARKV_SIM_FUNCTIONAL": str(functional)}):
         runner.test(
-            test_module=bench.module, hdl_toplevel=bench.top, hdl_toplevel_lang="verilog", build_dir=folder,
+            test_module=bench.module, hdl_toplevel=top, hdl_toplevel_lang="verilog", build_dir=folder,
             test_dir=run_folder, seed=seed, waves=waves, results_xml=str(junit), log_file=run_folder / "run.log",
         )  # fmt: skip
     tests, failures = read_junit(junit)
     dump = run_folder / "dump.vcd"
     return Outcome(
         name, seed, tests, failures, junit, dump if dump.exists() else None,
-        _collect_coverage(name, run_folder) if cover else None,
+        _collect_coverage(name, run_folder) if cover else None, tuple(dut),
     )  # fmt: skip
+
+
+def _build(bench: Bench, dut: Sequence[Path], run_folder: Path, *, cover: bool, waves: bool) -> tuple[str, Path]:
+    """Top module and folder of the simulation that ``bench`` runs, with what an external kernel reads at run time."""
+    if dut:
+        from nearkv_sim.external import WRAPPER, wrap
+
+        kernel = wrap(dut, run_folder)
+        for data in (path for folder in kernel.folders for path in sorted(folder.glob("*.dat"))):
+            shutil.copy(data, run_folder)  # Vitis HLS initialises memories from files beside the simulation
+        return WRAPPER, build_simulation(WRAPPER, kernel.files, {}, cover=cover, waves=waves, include=kernel.folders)
+    names = ["kernel_ports.vlt"] if bench.top == KERNEL else ["module_ports.vlt", "nkv_modules.sv"]
+    files = [*rtl_sources(), *(SIM / "rtl" / name for name in names)]
+    return bench.top, build_simulation(bench.top, files, bench.parameters, cover=cover, waves=waves)
 
 
 def read_junit(path: Path) -> tuple[int, dict[str, str]]:

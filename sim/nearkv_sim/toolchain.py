@@ -59,23 +59,44 @@ class ChosenSignals(Verilator):
 
 
 def build_simulation(
-    top: str, extra_sources: Sequence[Path], parameters: dict[str, int], *, cover: bool, waves: bool
+    top: str,
+    files: Sequence[Path],
+    parameters: dict[str, int],
+    *,
+    cover: bool,
+    waves: bool,
+    include: Sequence[Path] = (),
 ) -> Path:
-    """Build a cocotb simulation unless it exists; returns its folder."""
-    files = [*rtl_sources(), *extra_sources]
+    """Build a cocotb simulation of ``files`` unless it exists; returns its folder.
+
+    RuntimeError with the tools' first complaint where it does not build.
+    """
     arguments = [*WARNINGS, "-O3", "--x-initial", "unique", "-CFLAGS", "-O1"]
+    if include:  # sources from elsewhere: in Verilog-2005 words like `do` and `bit` are names
+        arguments += ["+1364-2005ext+v", *(f"-I{folder.absolute()}" for folder in include)]
     if cover:
         arguments += ["--coverage-line", "--coverage-toggle"]
-    folder = BUILD / f"{top}-{digest(files, parameters, arguments, waves)}"
+    headers = sorted(path for folder in include for path in folder.glob("*.*vh"))
+    folder = BUILD / f"{top}-{digest([*files, *headers], parameters, arguments, waves)}"
     if not (folder / "built").exists():
         runner = ChosenSignals()
-        with environment():
+        with environment(), _complaint(_log(folder)):
             runner.build(
-                sources=files, hdl_toplevel=top, build_dir=folder, build_args=arguments, parameters=parameters,
-                waves=waves, log_file=_log(folder),
+                sources=[file.absolute() for file in files], hdl_toplevel=top, build_dir=folder, build_args=arguments,
+                parameters=parameters, waves=waves, log_file=_log(folder),
             )  # fmt: skip
         (folder / "built").touch()
     return folder
+
+
+@contextmanager
+def _complaint(log: Path) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+        first = next((line for line in lines if line.startswith("%Error") or "error:" in line), str(error))
+        raise RuntimeError(f"the simulation does not build: {first} (all of it: {log})") from error
 
 
 def _log(folder: Path) -> Path:

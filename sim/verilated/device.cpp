@@ -86,6 +86,22 @@ int nearkv_rtl_start(NearkvRtl* device, uint32_t requests, uint8_t* commands,
   }
 }
 
+// Registers and time, for stand-ins of a card or a board: whoever drives them writes the registers
+// itself, and commands, keys and results all lie in the DRAM.
+void nearkv_rtl_write(NearkvRtl* device, uint32_t address, uint32_t value) {
+  device->kernel->write(address, value);
+}
+
+uint32_t nearkv_rtl_read(NearkvRtl* device, uint32_t address) {
+  return device->kernel->read(address);
+}
+
+// Returns whether the interrupt is high after `cycles`, or before.
+int nearkv_rtl_advance(NearkvRtl* device, uint64_t cycles) {
+  device->kernel->advance(cycles);
+  return device->kernel->interrupt();
+}
+
 void nearkv_rtl_close(NearkvRtl* device) { delete device; }
 
 }  // extern "C"

@@ -42,8 +42,7 @@ class Kernel {
     write(0x08, 1);
     write(0x00, 1);
     const uint64_t begin = last_transfer_ = cycle_;
-    // Verilator renames the port: "interrupt" is on its list of C++ words.
-    while (!top_->__SYM__interrupt) {
+    while (!interrupt()) {
       if (cycle_ - last_transfer_ > patience)
         throw std::runtime_error("the kernel stopped without an interrupt");
       tick();
@@ -53,6 +52,14 @@ class Kernel {
     write(0x00, 0x10);
     return cycles;
   }
+
+  // Lets `cycles` pass, fewer if the interrupt rises before.
+  void advance(uint64_t cycles) {
+    for (const uint64_t end = cycle_ + cycles; cycle_ < end && !interrupt();) tick();
+  }
+
+  // Verilator renames the port: "interrupt" is on its list of C++ words.
+  bool interrupt() const { return top_->__SYM__interrupt; }
 
   uint32_t read(uint32_t address) {
     top_->s_axi_control_araddr = address;

@@ -63,3 +63,53 @@ def rtl_library() -> Path:
         if "is not installed" not in str(error):
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def xrt_card(rtl_library, monkeypatch):
+    """A card behind the pyxrt stand-in, which is what ``import pyxrt`` finds."""
+    from standins import pyxrt_standin
+    from standins.xrt_card import XrtCard
+
+    card = XrtCard(rtl_library)
+    pyxrt_standin.bind(card)
+    monkeypatch.setitem(sys.modules, "pyxrt", pyxrt_standin)
+    yield card
+    card.close()
+
+
+@pytest.fixture
+def card_url(tmp_path):
+    """The URL of that card, with more options appended."""
+    from standins.xrt_card import ADDRESS, write_xclbin
+
+    def url(*options: str, **xclbin) -> str:
+        image = write_xclbin(tmp_path / "nearkv.xclbin", **xclbin)
+        return f"card:{ADDRESS}?" + "&".join([f"xclbin={image}", f"file={tmp_path}/store", *options])
+
+    return url
+
+
+@pytest.fixture
+def pynq_board(rtl_library, monkeypatch):
+    """A board behind the pynq stand-in, which is what ``import pynq`` finds; NumPy calls itself 1.26 there."""
+    from standins import pynq_standin
+
+    board = pynq_standin.Board(rtl_library)
+    pynq_standin.bind(board)
+    monkeypatch.setitem(sys.modules, "pynq", pynq_standin)
+    monkeypatch.setattr("nearkv_drivers.boards.overlay.np.__version__", "1.26.4")
+    yield board
+    board.close()
+
+
+@pytest.fixture
+def pynq_url(tmp_path):
+    """The URL of that board, with more options appended."""
+    from standins.pynq_standin import write_bitstream
+
+    def url(*options: str, ips: dict | None = None) -> str:
+        bitstream = write_bitstream(tmp_path / "nearkv.bit", ips)
+        return f"pynq:{bitstream}?" + "&".join([f"file={tmp_path}/store", *options])
+
+    return url

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nearkv_drivers.cards import CardError, P2p, XrtTool, cli, drives_beside, find_tool, parse, xrt
+from nearkv_drivers.cards.topology import drive_of
 from nearkv_drivers.fields import OutputError
 from nearkv_drivers.nvme import NvmeCli
 from nearkv_drivers.tools import Completed
@@ -334,3 +336,26 @@ def test_device_watch_takes_as_many_readings_as_asked(command: Any, monkeypatch:
     assert slept == [0.5, 0.5]
     assert "58 °C" in shown.output
     assert "12.9 W" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("node", "drive"),
+    [
+        ("pci0000:60/0000:60:01.0/0000:66:00.0/nvme/nvme1/nvme1n1/nvme1n1p2", "/dev/nvme1"),
+        ("virtual/nvme-subsystem/nvme-subsys3/nvme3n1/nvme3n1p1", "/dev/nvme7"),
+        ("virtual/nvme-subsystem/nvme-subsys4/nvme4n1", None),
+        ("virtual/block/dm-0", None),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_drive_that_holds_a_file(tmp_path: Path, node: str, drive: str | None, exists: bool) -> None:
+    number = tmp_path.stat().st_dev
+    (tmp_path / "devices" / node).mkdir(parents=True)
+    (tmp_path / "dev/block").mkdir(parents=True)
+    for subsystem, controller in (("subsys3", "nvme7"), ("subsys4", "nvme8"), ("subsys4", "nvme9")):
+        (tmp_path / f"devices/virtual/nvme-subsystem/nvme-{subsystem}/{controller}").mkdir(parents=True)
+    (tmp_path / f"dev/block/{os.major(number)}:{os.minor(number)}").symlink_to(tmp_path / "devices" / node)
+    store = tmp_path / "store"
+    if exists:
+        store.write_text("")
+    assert drive_of(store, tmp_path) == drive

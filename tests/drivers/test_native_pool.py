@@ -12,19 +12,18 @@ from nearkv_drivers.wire import ContractError
 BLOCKS, BYTES = 24, 8
 
 
-def admitted(resident, selected, slot, values, pinned):
+def admitted(resident, selected, slot, values, pinned, quota):
     """Slots of one stream after the step, by the words of ``pool.admit``."""
     share = len(resident)
     candidates = [(int(block), at) for at, block in enumerate(resident) if block >= 0]
     missed = [(int(block), share + at) for at, block in enumerate(selected) if block >= 0 and slot[at] < 0]
-    free_to_go = [(-values[at], at, block) for block, at in candidates + missed if block >= pinned]
-    kept = [(block, at) for block, at in candidates + missed if block < pinned][:share]
-    kept += [(block, at) for _, at, block in sorted(free_to_go)][: share - len(kept)]
-    after = [int(block) if (block, at) in kept else -1 for at, block in enumerate(resident)]
-    newcomers = sorted((at, block) for block, at in kept if at >= share)
-    free = [at for at, block in enumerate(after) if block < 0]
-    for (_, block), at in zip(newcomers, free, strict=False):
-        after[at] = block
+    pins = sorted((block, at) for block, at in candidates + missed if block < pinned)
+    free_to_go = sorted((-values[at], block, at) for block, at in candidates + missed if block >= pinned)
+    kept = (pins + [(block, at) for _, block, at in free_to_go])[:quota]
+    after = [int(block) if (block, at) in kept and at < quota else -1 for at, block in enumerate(resident)]
+    moving = sorted((at, block) for block, at in kept if at >= quota)
+    for _, block in moving:
+        after[after.index(-1)] = block
     return after
 
 
@@ -36,6 +35,7 @@ def admitted(resident, selected, slot, values, pinned):
 def test_the_pool_keeps_the_candidates_of_highest_value(seed, share, count, pinned, levels):
     rng = np.random.default_rng(seed)
     streams = 2
+    quota = rng.integers(0, share + 1, streams)
     resident = np.stack([rng.permutation(BLOCKS)[:share] for _ in range(streams)]).astype(np.int32)
     resident[rng.random(resident.shape) < 0.2] = -1
     selected = np.stack([rng.permutation(BLOCKS)[:count] for _ in range(streams)]).astype(np.int32)
@@ -46,12 +46,14 @@ def test_the_pool_keeps_the_candidates_of_highest_value(seed, share, count, pinn
     slot = np.take_along_axis(where, selected.astype(np.int64), axis=1)
     values = rng.integers(0, levels, (streams, share + count))
     memory = np.repeat(resident.astype(np.uint8)[..., None], BYTES, axis=2)
+    addresses = (address_of(memory) + np.arange(streams * share) * BYTES).astype(np.uint64).reshape(streams, share)
     fetched = np.repeat(selected.astype(np.uint8)[..., None], BYTES, axis=2)
-    expected = [admitted(resident[s], selected[s], slot[s], values[s], pinned) for s in range(streams)]
+    expected = [admitted(resident[s], selected[s], slot[s], values[s], pinned, int(quota[s])) for s in range(streams)]
     before = resident.copy()
-    moved = pool.admit(resident, where, selected, slot, values, pinned, fetched, memory)
+    moved = pool.admit(resident, where, addresses, quota, selected, slot, values, pinned, fetched)
     assert resident.tolist() == expected
-    assert moved == sum(len(set(now) - set(then)) for now, then in zip(expected, before.tolist(), strict=True))
+    changes = [(set(now) - {-1}, set(then) - {-1}) for now, then in zip(expected, before.tolist(), strict=True)]
+    assert moved == (sum(len(now - then) for now, then in changes), sum(len(then - now) for now, then in changes))
     for stream in range(streams):
         for at, block in enumerate(expected[stream]):
             if block >= 0:
@@ -63,21 +65,26 @@ def test_the_pool_keeps_the_candidates_of_highest_value(seed, share, count, pinn
 def test_what_does_not_fit_the_pool_is_refused():
     good = {
         "resident": np.full((2, 3), -1, np.int32), "where": np.full((2, 8), -1, np.int64),
+        "addresses": np.zeros((2, 3), np.uint64), "quota": np.array([3, 2]),
         "selected": np.tile(np.arange(4, dtype=np.int32), (2, 1)), "slot": np.full((2, 4), -1, np.int64),
-        "values": np.zeros((2, 7), np.int64), "pinned": 0,
-        "fetched": np.zeros((2, 4, 16), np.uint8), "memory": np.zeros((2, 3, 16), np.uint8),
+        "values": np.zeros((2, 7), np.int64), "pinned": 0, "fetched": np.zeros((2, 4, 16), np.uint8),
     }  # fmt: skip
+    memory = np.zeros((2, 3, 16), np.uint8)
+    good["addresses"][:] = address_of(memory) + 16 * np.arange(6).reshape(2, 3)
     for name, wrong, message in (
         ("where", np.full((1, 8), -1, np.int64), "where does not have the pool's shape"),
         ("slot", np.full((2, 3), -1, np.int64), "slot does not have"),
         ("values", np.zeros((2, 4), np.int64), "values does not have"),
         ("fetched", np.zeros((2, 3, 16), np.uint8), "fetched does not have"),
-        ("memory", np.zeros((2, 3, 8), np.uint8), "memory does not have"),
+        ("addresses", np.zeros((2, 2), np.uint64), "addresses does not have"),
+        ("addresses", np.zeros((2, 3), np.uint64), "slot 0 of stream 0 has no address"),
+        ("quota", np.array([3]), "quota does not have"),
+        ("quota", np.array([3, 4]), "a stream of 3 slots cannot use 4"),
         ("selected", np.full((2, 4), 8, np.int32), "block 8 is beyond the pool's 8"),
     ):
         with pytest.raises(ContractError, match=message):
             pool.admit(**(good | {name: wrong}))
-    assert pool.admit(**good) == 6
+    assert pool.admit(**good) == (5, 0)
 
 
 def test_checksums_by_address_are_those_of_the_rows():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import nearkv_drivers
 from nearkv_drivers.device import Device, DeviceError
-from nearkv_drivers.urls import SCHEMES, Scheme, parse_size, parse_url
+from nearkv_drivers.urls import SCHEMES, Scheme, parse_rate, parse_size, parse_url
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,11 @@ def test_what_is_no_size_is_named(text):
         parse_size(text, "ddr")
 
 
+@pytest.mark.parametrize(("text", "rate"), [("1.5GiB/s", 1.5 * (1 << 30)), ("300MB/s", 3e8), (" 7 B/s ", 7)])
+def test_rates(text, rate):
+    assert parse_rate(text) == rate
+
+
 def test_a_url_is_taken_apart():
     url = parse_url("emulated:/data/my%20kv%23.drive?ddr=4GiB&x=%26")
     assert (url.scheme, url.path, url.options) == ("emulated", "/data/my kv#.drive", {"ddr": "4GiB", "x": "&"})
@@ -43,9 +48,12 @@ def test_a_url_is_taken_apart():
         ("/data/kv.drive", "is not a device URL: write scheme:path"),
         ("nvme:/data/kv.drive", r"unknown device scheme 'nvme:' \(known: .*emulated:"),
         ("emulated:kv.drive?ddr=1GiB&ddr=2GiB", "gives the option 'ddr' twice"),
-        ("emulated:kv.drive?dram=4GiB", r"emulated: has no option 'dram' \(known: ddr\)"),
+        ("emulated:kv.drive?dram=4GiB", r"emulated: has no option 'dram' \(known: ddr, score, link\)"),
         ("emulated:kv.drive?ddr=lots", "ddr=lots is not a size"),
         ("emulated:kv.drive?ddr=4KiB", "4096 bytes is too small"),
+        ("emulated:kv.drive?score=1.4GiB", "score=1.4GiB is not a rate: give bytes per second, such as 1.4GiB/s"),
+        ("emulated:kv.drive?link=2/s", "link=2/s is not a rate"),
+        ("emulated:kv.drive?link=0GiB/s", "link=0GiB/s is not a rate"),
         ("emulated:", "names no file"),
         ("emulated://host/kv.drive", "without '//'"),
         ("emulated:kv#1.drive", "'#' as %23"),

@@ -22,7 +22,8 @@ def _arguments() -> list[tuple[str, bool]]:
 
 
 def _pragmas(interface: str) -> list[dict[str, str]]:
-    lines = re.findall(rf"#pragma HLS INTERFACE {interface}\b([^\n]*(?:\\\n[^\n]*)*)", SOURCE)
+    source = re.sub(r"\\\n\s*", "", SOURCE)  # continued lines
+    lines = re.findall(rf"#pragma HLS INTERFACE {interface}\b([^\n]*)", source)
     return [dict(re.findall(r"(\w+) = (\w+)", line)) for line in lines]
 
 
@@ -49,6 +50,18 @@ def test_memory_ports() -> None:
     bundles = {p["port"]: f"m_axi_{p['bundle']}" for p in _pragmas("m_axi")}
     assert bundles == {a["name"]: a["port"] for a in REGISTERS["arguments"] if a["type"].endswith("*")}
     assert {p["offset"] for p in _pragmas("m_axi")} == {"slave"}
+
+
+def test_bursts() -> None:
+    """Reads of whole pages, writes of at most a page, and enough reads under way."""
+    words = {"max_read_burst_length": "read_burst", "max_write_burst_length": "write_burst"}
+    for pragma in _pragmas("m_axi"):
+        promised = REGISTERS["ports"][f"m_axi_{pragma['bundle']}"]
+        found = {key: int(pragma[word]) for word, key in words.items() if word in pragma}
+        assert found
+        assert found == {key: promised[key] for key in found}
+        if "read_outstanding" in promised:
+            assert int(pragma["num_read_outstanding"]) >= promised["read_outstanding"]
 
 
 def test_control_protocol() -> None:

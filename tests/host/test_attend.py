@@ -7,10 +7,11 @@ import torch
 from nearkv.cache.attend import GatheredAttention, InPlaceAttention
 from nearkv.cache.buffers import BlockBuffer, aligned_bytes, token_view
 from nearkv.cache.geometry import Geometry
-from nearkv.cache.pool import LayerPool
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.tail import Tail
 from nearkv.policy import create
+
+from tests.host.pools import make_pool, reader
 
 GEOMETRIES = [
     Geometry(2, 2, 32, torch.float32, 4),
@@ -36,9 +37,10 @@ def test_in_place_equals_gathered(geometry, counts, missing):
     tail, stats = Tail(g, 1, torch.device("cpu")), CacheStats()
     tail.pairs.copy_(torch.randn(tail.pairs.shape))
     tail.length = list(counts[: g.batch])
-    pool = LayerPool(0, g, random_bytes((g.streams, SHARE), g), create("hit_rate"), pinned_blocks=1)
-    for stream in range(g.streams):
-        pool.warm(stream, np.arange(stream, stream + HOT, dtype=np.int32), pool.memory[stream, :HOT].copy())
+    pool, hot = make_pool(g, create("hit_rate"), SHARE), random_bytes((g.streams, SHARE + g.streams), g)
+    pool.fill(
+        np.arange(g.streams, dtype=np.int32)[:, None] + np.arange(HOT, dtype=np.int32), reader(lambda *at: hot[at])
+    )
     selected = np.tile(np.arange(SELECTED, dtype=np.int32), (g.streams, 1))
     if missing:
         selected[0, 2:] = -1

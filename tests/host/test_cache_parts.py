@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from transformers.cache_utils import DynamicSlidingWindowLayer
 
 import nearkv
-from nearkv.cache.buffers import BlockBuffer, aligned_blocks, aligned_bytes
-from nearkv.cache.config import TierConfig
+from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
-from nearkv.cache.placement import prompt_placement
-from nearkv.cache.pool import LayerPool
+from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
 from nearkv.cache.selection import select
-from nearkv.cache.tail import Tail
+from nearkv.cache.store import LayerStore
+from nearkv.cache.tail import StreamWindows, Tail
 from nearkv.cache.window import WindowLayer
 from nearkv.policy import create, names
 from nearkv_drivers.device import ScoreResult
 
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
+from tests.host.pools import check, make_pool, slot_bytes
 
 GEOMETRIES = [
     Geometry(2, 2, 32, torch.float32, 4),
@@ -133,8 +133,8 @@ def test_the_pool_neither_loses_nor_duplicates(policy, data):
     g = Geometry(1, 2, 32, torch.float32, 4)
     share, total, width = data.draw(st.integers(1, 6)), data.draw(st.integers(8, 90)), data.draw(st.integers(1, 8))
     drive = np.random.default_rng(1).integers(0, 256, (2, total, g.kv_block_bytes), np.uint8)
-    memory = aligned_bytes(2 * share * g.kv_block_bytes).reshape(2, share, g.kv_block_bytes)
-    pool = LayerPool(0, g, memory, create(policy), pinned_blocks=1)
+    subject = create(policy)
+    pool = make_pool(g, subject, share)
     for _ in range(data.draw(st.integers(1, 12))):
         picks = [data.draw(st.lists(st.integers(0, total - 1), max_size=width, unique=True)) for _ in range(2)]
         selected = np.full((2, width), -1, np.int32)
@@ -144,40 +144,77 @@ def test_the_pool_neither_loses_nor_duplicates(policy, data):
         buffer = np.zeros((2, width, g.kv_block_bytes), np.uint8)
         for stream, position in zip(*plan.hits, strict=True):
             assert pool.resident[stream, plan.slot[stream, position]] == selected[stream, position]
-            buffer[stream, position] = pool.memory[stream, plan.slot[stream, position]]
+            buffer[stream, position] = slot_bytes(pool, stream, plan.slot[stream, position])
         for stream, position in zip(*plan.misses, strict=True):
             buffer[stream, position] = drive[stream, selected[stream, position]]
         for stream in range(2):
             for position, block in enumerate(selected[stream]):
                 assert block < 0 or (buffer[stream, position] == drive[stream, block]).all()
         had_sink = [0 in pool.resident[stream] for stream in range(2)]
-        moved = pool.admit(plan, np.ones((2, width), np.uint32), buffer)
+        subject.observe(0, selected, np.ones((2, width), np.uint32))
+        moved, _ = pool.admit(plan, buffer)
         assert moved <= len(plan.misses[0])
         for stream in range(2):
             held = pool.resident[stream][pool.resident[stream] >= 0]
             assert len(set(held.tolist())) == len(held)
             assert not had_sink[stream] or 0 in held
-            for slot, block in enumerate(pool.resident[stream]):
-                assert block < 0 or (pool.memory[stream, slot] == drive[stream, block]).all()
+        check(pool, lambda stream, block: drive[stream, block])
 
 
-def test_warm_up_places_what_the_last_queries_attend_to():
-    g = Geometry(1, 2, 32, torch.float32, 4)
-    staged = BlockBuffer(g)
-    staged.reserve(40)
-    generator = torch.Generator().manual_seed(0)
-    pairs = torch.randn(2, 40 * 32, 2, 32, generator=generator)
-    direction = torch.randn(32, generator=generator)
-    important = {0: [7, 21], 1: [3, 30]}
+BLOCKS, WINDOW = 40, StreamWindows(np.full(2, 39), np.full(2, 32), np.full((2, 1), 39, np.int32))
+
+
+def sealed_prompt(bits, direction, important):
+    """A store with 40 blocks per stream, of which the ``important`` ones point in ``direction``."""
+    g = Geometry(1, 2, 32, torch.float32, bits)
+    staged, drive = BlockBuffer(g), MemoryDevice()
+    staged.reserve(BLOCKS)
+    pairs = torch.randn(2, BLOCKS * 32, 2, 32, generator=torch.Generator().manual_seed(0))
     for head, blocks in important.items():
         for block in blocks:
             pairs[head, block * 32 : block * 32 + 32, 0] += 3 * direction
     staged.put(0, 0, pairs)
-    query = direction.expand(1, 4, 20, 32)
-    placed = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(sink_blocks=1))
-    assert [sorted(blocks.tolist()) for blocks in placed] == [[0, 7, 21], [0, 3, 30]]
-    newest = prompt_placement(query, staged, [40 * 32], 0.2, 3, TierConfig(warm_up=False))
-    assert [blocks.tolist() for blocks in newest] == [[37, 38, 39]] * 2
+    store = LayerStore(0, g, drive, ExtentAllocator(), BLOCKS)
+    store.seal(range(2), staged.bytes, adopt=False)
+    store.settle()
+    return drive, store, pairs
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_warm_up_places_what_the_last_queries_attend_to(bits):
+    direction = torch.randn(32, generator=torch.Generator().manual_seed(1))
+    drive, store, pairs = sealed_prompt(bits, direction, {0: [7, 21], 1: [3, 30]})
+    noise = torch.randn(1, 4, 20, 32, generator=torch.Generator().manual_seed(2))
+    prompt = PromptQueries()
+    prompt.keep(direction + 0.1 * noise[:, :, :5], 1.0)  # chunks of any length add up
+    prompt.keep(direction + 0.1 * noise[:, :, 5:], 0.2)
+    queries = prompt.take(2, BLOCKS * 32)
+    assert queries.shape == (1, 2, 2, 20, 32)
+    keys = pairs[:, :, 0].unflatten(1, (BLOCKS, 32))
+    scores = torch.einsum("hgpd,hbtd->hgpbt", queries[0], keys) * 0.2
+    exact = torch.softmax(scores.flatten(3), -1).unflatten(3, (BLOCKS, 32)).sum(-1).mean(1)[..., : BLOCKS - 1]
+
+    def tail_mass(part, scale):
+        mass = torch.einsum("bhgd,htd->bhgt", part, keys[:, -1]).mul(scale).logsumexp(-1) * np.log2(np.e) * 256
+        return mass.round().int().flatten(0, 1).numpy()
+
+    shares = prompt_block_shares(drive, store, queries, WINDOW, prompt.scale, tail_mass)
+    assert shares.shape == exact.shape
+    assert np.abs(shares - exact.numpy()).max() < {4: 0.15, 8: 0.08}[bits]  # keys and 2^x are the contract's
+    placed = prompt_placement(shares, WINDOW, np.array([3, 4]), 1)
+    assert placed[0].tolist()[:3] == [0, 7, 21] or placed[0].tolist()[:3] == [0, 21, 7]
+    assert placed[0, 3] == -1
+    assert {3, 30} < set(placed[1].tolist()) - {-1, 0}
+
+
+def test_a_prompt_too_short_to_judge_by_gets_its_newest_blocks():
+    prompt = PromptQueries()
+    prompt.keep(torch.zeros(1, 4, 40, 32), 1.0)
+    assert prompt.take(2, tokens=15) is None
+    assert prompt.take(2, tokens=400) is None  # they are used once
+    assert newest_placement(WINDOW, np.array([4, 2]), 1).tolist() == [[0, 38, 37, 36], [0, 38, -1, -1]]
+    short = StreamWindows(np.array([0, 2]), np.array([20, 33]), np.array([[0, -1], [2, 3]], np.int32))
+    assert newest_placement(short, np.array([4, 4]), 1).tolist() == [[-1] * 4, [0, 1, -1, -1]]
 
 
 def test_kv_of_a_dense_cache_can_be_taken_over():

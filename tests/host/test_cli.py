@@ -12,12 +12,14 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
 
 from nearkv.cli.main import run
+from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers.drive_file import DriveFile
 
 TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>"
@@ -121,7 +123,7 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     report_file = home / "work" / "new" / "report.json"
     code, out, _ = nearkv(
         "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 40, "--budget", 160,
-        "--dram-limit", "300KiB", "--policy", "fifo", "--bits", 8, "--json", report_file,
+        "--dram-limit", "400KiB", "--policy", "fifo", "--bits", 8, "--alpha", 0.3, "--json", report_file,
     )  # fmt: skip
     assert code == 0
     report = json.loads(report_file.read_text())
@@ -130,7 +132,7 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     assert report["text"] in out
     assert report["decode_steps"] == 39
     assert report["tokens_per_second"] > 0
-    assert 0 < sum(report["dram_bytes"].values()) <= 300 << 10
+    assert 0 < sum(report["dram_bytes"].values()) <= 400 << 10
     kv_per_token = 2 * 2 * HEADS["num_key_value_heads"] * HEADS["head_dim"] * 4
     assert report["full_kv_bytes"] == (len(TEXT) + 39) * kv_per_token
     assert report["resident_kv_fraction"] == sum(report["dram_bytes"].values()) / report["full_kv_bytes"]
@@ -138,7 +140,15 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     assert report["bytes_by_path_per_token"]["drive_to_host"] > 0
     assert report["bad_score_blocks"] == 0
     assert report["device"]["simulated"] is True
-    assert report["config"] | {"budget": 160, "bits": 8, "policy": "fifo", "dram_limit": 300 << 10} == report["config"]
+    asked = {"budget": 160, "bits": 8, "policy": "fifo", "dram_limit": 400 << 10, "alpha": 0.3}
+    assert report["config"] | asked == report["config"]
+    placement = report["placement"]
+    assert (placement["policy"], placement["bits"], placement["alpha"]) == ("fifo", 8, 0.3)
+    assert placement["bound"] == "alpha"
+    assert 0.2 < placement["hot_tokens_fraction"] <= 0.3
+    assert 0 < placement["drive_reads_per_step"] <= placement["fetched_blocks_per_step"]
+    assert placement["bytes_read_per_byte_used"] == 1
+    assert placement["events"] == []
     assert files(home) == {text_file, report_file}
 
 
@@ -231,6 +241,8 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
         (["generate", "hi", "--budget", "many"], "'--budget'"),
         (["generate", "hi", "--dram-limit", "much%"], "--dram-limit much%"),
         (["generate", "hi", "--dram-limit", "6 bananas"], "--dram-limit=6 bananas is not a size"),
+        (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
+        (["generate", "hi", "--window-plan", "/no/plan"], "/no/plan: no such window plan; make one with"),
         (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),
         (["generate", "hi", "--colour", "red"], "--colour"),
         (["compare"], "--prompt-file"),
@@ -276,8 +288,17 @@ def test_an_unknown_model(fails):
 
 def test_keys_that_are_not_finite(fails, tmp_path_factory):
     folder = make_folder(tmp_path_factory.mktemp("poisoned"), poison=True)
-    said = "layer 1, KV head 0, sequence 0, tokens from 0: the key of token 0 is not finite"
+    said = "layer 1, KV head 0, sequence 0: the key of token 0 is not finite"
     fails("generate", TEXT, "--model", folder, said=said)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 3)])
+def test_a_window_plan_of_another_model_is_refused(fails, plain, home, shape):
+    blocks = np.full(shape, 3)
+    path = home / "work" / "plan.json"
+    WindowPlan(plain.name, blocks, blocks).save(path)
+    said = f"a plan for {shape[0]} x {shape[1]} layers and KV heads, made for {plain.name}; this model has 2 tiered"
+    fails("generate", TEXT, "--model", plain, "--window-plan", path, said=said)
 
 
 def test_a_dram_limit_that_is_too_small(fails, plain):

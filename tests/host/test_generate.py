@@ -1,11 +1,15 @@
 """Generation with a small budget: through transformers' generate, and independent of placement."""
 
+import numpy as np
 import pytest
 import torch
 
 import nearkv
 from nearkv.errors import ContractError, StorageError
 from nearkv.policy import names
+from nearkv.tiers.emergency import EmergencyConfig, EmergencyMode, Settings
+from nearkv.tiers.link import Link
+from nearkv.tiers.window_scaling import WindowPlan
 
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
@@ -42,19 +46,81 @@ def ids():
 def test_generate_reads_only_what_it_selects(model, ids, drive):
     _, cache = answer(model, ids, drive, budget=160)
     blocks = drive.counters.drive_to_host // cache.tiered_layers[0].geometry.kv_block_bytes
-    assert blocks == cache.stats.misses > 0
+    assert blocks == cache.stats.misses + cache.stats.warm_blocks
+    assert cache.stats.misses >= cache.stats.reads > 0
     assert drive.counters.blocks_scored > 0
     assert cache.stats.bad_score_blocks == 0
 
 
 @pytest.mark.parametrize("policy", names())
-def test_tokens_do_not_depend_on_placement(model, ids, policy):
+def test_tokens_do_not_depend_on_the_policy(model, ids, policy):
     smallest = smallest_limit(model, ids, budget=160)
     reference, _ = answer(model, ids, MemoryDevice(), budget=160)
     for limit in (smallest, 2 * smallest):
         out, cache = answer(model, ids, MemoryDevice(), budget=160, dram_limit=limit, policy=policy)
         assert torch.equal(out, reference)
         assert sum(cache.dram_bytes().values()) <= limit
+
+
+def teacher_forced(model, ids, **settings):
+    """Logits of the last 50 of ``ids``, each a decode step, and the cache."""
+    cache = nearkv.TieredCache(model, MemoryDevice(), budget=160, **settings)
+    with torch.inference_mode():
+        model(ids[:, :-50], cache=cache, use_cache=True)
+        steps = [model(ids[:, at : at + 1], cache=cache, use_cache=True).logits for at in range(-50, -1)]
+    return torch.cat(steps, dim=1), cache
+
+
+def loaded():
+    """An emergency mode for which a batch of two is a load, on a link that is capped but never slept for."""
+    link = Link(1e9, clock=lambda: 0.0, sleep=lambda seconds: None)
+    return EmergencyMode(Settings(None, 4, 1.0), EmergencyConfig(batch=1), link=link)
+
+
+PLACEMENTS = {
+    "newest": lambda folder: {"warm_up": False},
+    "alpha": lambda folder: {"alpha": 0.25, "policy": "lookahead"},
+    "all of it": lambda folder: {"alpha": 1.0},
+    "plan": lambda folder: {"window_plan": window_plan(folder), "policy": "hit_rate"},
+    "plan and alpha": lambda folder: {"window_plan": window_plan(folder), "alpha": 0.5},
+    "emergency": lambda folder: {"emergency": loaded(), "dram_limit": 1 << 20},
+}
+
+
+def window_plan(folder):
+    blocks = np.array([[1, 9], [0, 3], [4, 4]])
+    WindowPlan("llama", blocks, blocks).save(folder / "plan.json")
+    return str(folder / "plan.json")
+
+
+@pytest.fixture(scope="module")
+def smallest_pool(model, ids):
+    """Logits with the smallest hot pool there is."""
+    logits, cache = teacher_forced(model, ids, dram_limit=smallest_limit(model, ids, budget=160))
+    assert cache.stats.misses > 0
+    return logits, cache.stats.misses
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_logits_do_not_depend_on_placement(model, ids, placement, smallest_pool, tmp_path):
+    reference, misses = smallest_pool
+    logits, cache = teacher_forced(model, ids, **PLACEMENTS[placement](tmp_path))
+    assert torch.equal(logits, reference)
+    assert cache.stats.misses != misses  # it was placed differently
+    quotas = np.stack([layer.pool.quota for layer in cache.tiered_layers])
+    if "plan" in placement:
+        shares = (quotas - 1).reshape(3, 2, 2)[:, 0]
+        assert shares[0, 1] > shares[2].max() > shares[1].min()
+    if placement == "plan":
+        assert (quotas - 1).sum() == quotas.size * (2 * 4 - 1)  # as many as equal shares: twice the four selected
+    assert [event.what for event in cache.stats.events] == (["alpha", "link_share"] if placement == "emergency" else [])
+
+
+def test_a_mode_that_means_something_else_by_normal_is_refused(model):
+    with pytest.raises(ValueError, match=r"returns to alpha 0\.2 and 8 bits, this cache is set to alpha None and 4"):
+        nearkv.TieredCache(model, MemoryDevice(), dram_limit=1 << 20, emergency=EmergencyMode(Settings()))
+    with pytest.raises(ValueError, match="set dram_limit"):
+        nearkv.TieredCache(model, MemoryDevice(), emergency=EmergencyMode(Settings()))
 
 
 def test_a_damaged_score_block_is_left_out_and_counted(model, ids, drive):

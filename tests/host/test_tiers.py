@@ -13,6 +13,7 @@ from nearkv.tiers.beta import Limit, Pipeline, Rates, beta, selection_skew, spli
 from nearkv.tiers.beta_control import BetaController, Measured
 from nearkv.tiers.emergency import EmergencyConfig, EmergencyMode, Settings
 from nearkv.tiers.layout import co_selection, coalesce, pack_together, read_cost
+from nearkv.tiers.link import Link
 from nearkv.tiers.token_bucket import TokenBucket
 from nearkv.tiers.warmup import important_blocks, pool_shares, prompt_shares
 
@@ -87,13 +88,13 @@ class PacedPaths:
 def test_simulated_sides_finish_within_a_tenth_and_again_after_the_drive_halves(drive_score, drive_link):
     true = Rates(12e9, drive_score, 40e9, drive_link)
     guess = Rates(30e9, 1e9, 30e9, 1e9)  # what a first estimate may be off by
-    control = BetaController(guess, alpha=0.2, pipeline=Pipeline.OVERLAPPED, dram_bytes=10**12)
+    control = BetaController(guess, alpha=0.2, pipeline=Pipeline.OVERLAPPED)
     paths = PacedPaths(true, noise=0.02)
     changes = []
     for step in range(160):
         if step == 80:
             paths.rates = Rates(12e9, drive_score / 2, 40e9, drive_link)
-        measured, host, drive = paths.step(control.split(10**9), 0.2)
+        measured, host, drive = paths.step(control.split(10**9, 10**12), 0.2)
         if 32 <= step < 80 or step >= 80 + 32:
             assert abs(host - drive) <= 0.1 * max(host, drive), step
         if control.observe(**measured):
@@ -102,7 +103,7 @@ def test_simulated_sides_finish_within_a_tenth_and_again_after_the_drive_halves(
 
 
 def test_an_unknown_path_is_refused():
-    control = BetaController(Rates(1, 1, 1, 1), alpha=0.2, pipeline=Pipeline.SERIAL, dram_bytes=1)
+    control = BetaController(Rates(1, 1, 1, 1), alpha=0.2, pipeline=Pipeline.SERIAL)
     with pytest.raises(ValueError, match="no path 'gpu'"):
         control.observe(gpu=Measured(1, 1.0))
 
@@ -112,32 +113,37 @@ def test_an_unknown_path_is_refused():
 )
 def test_alpha_is_exact_to_the_token(tokens, alpha, sink, recent):
     sealed, tail = divmod(tokens, 32)
-    pinned = min(sealed, sink + recent) * 32 + tail
+    older = max(sealed - recent, 0)
+    newest = min(sealed, recent) * 32 + tail
     hot = round(alpha * 100) * tokens // 100
-    if pinned > hot:
-        with pytest.raises(ValueError, match="raise alpha to"):
-            alpha_budget(tokens, alpha, sink_blocks=sink, recent_blocks=recent)
+    budget = alpha_budget(tokens, alpha, sink_blocks=sink, newest_tokens=newest)
+    assert (budget.hot_tokens, budget.pinned_tokens) == (hot, newest + 32 * min(older, sink))
+    assert budget.pinned_only == (budget.pinned_tokens > hot)
+    if budget.pinned_only:
+        assert budget.pool_blocks == 0
         return
-    budget = alpha_budget(tokens, alpha, sink_blocks=sink, recent_blocks=recent)
-    assert (budget.hot_tokens, budget.pinned_tokens) == (hot, pinned)
-    assert budget.used_tokens <= budget.hot_tokens
-    assert budget.hot_tokens - budget.used_tokens < 32 or budget.pool_blocks == max(sealed - sink - recent, 0)
+    assert budget.used_tokens <= hot
+    assert hot - budget.used_tokens < 32 or budget.pool_blocks == max(older - sink, 0)
 
 
 def test_all_of_it_may_be_hot():
-    budget = alpha_budget(1000, 1.0, sink_blocks=1, recent_blocks=2)
+    budget = alpha_budget(1000, 1.0, sink_blocks=1, newest_tokens=72)
     assert budget.used_tokens == budget.hot_tokens == 1000
 
 
+@pytest.mark.parametrize(("tokens", "alpha", "newest"), [(100, 0.0, 10), (100, 1.1, 10), (100, 0.5, 101), (-1, 0.5, 0)])
+def test_an_alpha_or_window_that_cannot_be_is_refused(tokens, alpha, newest):
+    with pytest.raises(ValueError, match=r"alpha must lie in \(0, 1\]"):
+        alpha_budget(tokens, alpha, sink_blocks=1, newest_tokens=newest)
+
+
 def test_emergency_begins_at_once_ends_after_calm_and_says_why():
-    clock = [0.0]
-    link = TokenBucket(100.0, 10, clock=lambda: clock[0], sleep=lambda s: None)
-    heard = []
+    waited, heard = [], []
+    link = Link(100.0, burst=10, clock=lambda: 0.0, sleep=waited.append)
     mode = EmergencyMode(
         Settings(0.2, 8, 1.0),
         EmergencyConfig(batch=20, calm_steps=3),
         link=link,
-        link_rate=100.0,
         listener=heard.append,
     )
     assert mode.update(20, 0.4) == []
@@ -148,8 +154,9 @@ def test_emergency_begins_at_once_ends_after_calm_and_says_why():
     assert all("batch 21 is above 20" in e.reason and "5.0%" in e.reason for e in events)
     assert mode.update(25, 0.155) == []  # too small a change to move blocks for
     assert [(e.what, e.after) for e in mode.update(25, 0.6)] == [("alpha", 0.25)]
-    link.reserve(10)
-    assert link.reserve(7) == pytest.approx(0.1)  # 7 bytes at 70 bytes/s
+    link.take(10)
+    link.take(7)
+    assert waited == [pytest.approx(0.1)]  # 7 bytes at 70 bytes/s
     assert mode.update(20, 0.2) == mode.update(5, 0.2) == []
     assert mode.active
     assert mode.update(21, 0.25) == []  # the load came back before the calm was over
@@ -160,6 +167,29 @@ def test_emergency_begins_at_once_ends_after_calm_and_says_why():
     assert mode.settings == Settings(0.2, 8, 1.0)
     assert all("at or below 20 for 3 steps" in e.reason for e in ended)
     assert len(heard) == 3 + 1 + len(ended)
+    link.take(10**9)  # the cap is lifted
+    assert len(waited) == 1
+
+
+def test_a_link_learns_its_rate_from_the_fastest_transfer():
+    waited = []
+    link = Link(burst=100, clock=lambda: 0.0, sleep=waited.append)
+    link.cap(0.5)
+    link.take(10**6)  # nothing is known yet
+    link.measured(1000, 2.0)
+    link.take(100)
+    link.take(250)
+    assert waited == [pytest.approx(100 / 250)]
+    link.measured(1000, 1.0)
+    link.measured(1000, 4.0)  # a slow transfer says nothing about the link
+    assert link.rate == 1000
+    assert Link(10.0, burst=1).rate == 10.0
+
+
+@pytest.mark.parametrize("make", [lambda: Link(0.0), lambda: Link().cap(0.0), lambda: Link().cap(1.1)])
+def test_a_link_without_a_rate_or_share_is_refused(make):
+    with pytest.raises(ValueError, match="of a link must"):
+        make()
 
 
 @given(st.lists(st.tuples(st.integers(1, 5000), st.floats(0, 3)), min_size=1, max_size=40))

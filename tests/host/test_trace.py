@@ -13,7 +13,7 @@ from nearkv import policy
 from nearkv.policy import Lookahead
 from nearkv.policy.hit_rate import HYSTERESIS
 from nearkv.tiers import knapsack
-from nearkv.tiers.window_scaling import WindowPlan, plan, uniform, window_blocks
+from nearkv.tiers.window_scaling import WindowPlan, apportion, plan, uniform, window_blocks
 from nearkv.trace.belady import Belady
 from nearkv.trace.cli import app
 from nearkv.trace.format import TraceError, load, pack_priority, save, unpack_priority
@@ -345,3 +345,17 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, monkeypatch, argum
     assert result.exit_code == 1
     assert message in result.output
     assert len(result.output.strip().splitlines()) == 1
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.integers(0, 300))
+def test_slots_are_apportioned_by_the_plan_whole_and_without_a_step_back(blocks, slots):
+    weights = np.array(blocks, np.int64)[None]
+    shares = apportion(WindowPlan("model", weights, weights), slots)
+    assert shares.sum() == slots
+    more = apportion(WindowPlan("model", weights, weights), slots + 1)
+    assert (more >= shares).all()
+    if weights.sum():
+        exact = slots * weights / weights.sum()
+        assert (np.abs(shares - exact) <= len(blocks)).all()
+    else:
+        assert shares.max() - shares.min() <= 1

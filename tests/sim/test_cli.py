@@ -42,7 +42,7 @@ def test_a_failure_prints_the_command_that_repeats_it_and_exits_with_1(monkeypat
     assert "reproduce: nearkv sim run fold --seed 77" in result.stdout
     assert "T[0] is 3, expected 4" in result.stdout
     assert "fold.xml" in result.stdout
-    assert seen == {"fold": {"waves": True, "seed": 77, "cover": False, "effort": 2}}
+    assert seen == {"fold": {"waves": True, "seed": 77, "cover": False, "effort": 2, "dut": ()}}
 
 
 def test_without_a_name_every_bench_runs(monkeypatch, tmp_path):

@@ -34,6 +34,13 @@ def test_limits() -> None:
     assert parameter("EMPTY") == EMPTY % 2**32
 
 
+def test_bursts() -> None:
+    """A page is the longest burst, and the key FIFO has room for the reads that the register map promises."""
+    keys = DOCUMENT["ports"]["m_axi_keys"]
+    assert keys["read_burst"] * DOCUMENT["limits"]["beat_bytes"] == parameter("PAGE_BYTES")
+    assert keys["read_outstanding"] * keys["read_burst"] <= parameter("KEY_FIFO_BEATS")
+
+
 def test_status_codes() -> None:
     codes = {name: int(code) for name, code in re.findall(r"ST_(\w+)\s*= 4'd(\d+)", PACKAGE)}
     assert codes == STATUS

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from nearkv_drivers.hardware import hardware_root
+from nearkv_sim.dedupe import dedupe
 
 FOLDER = hardware_root() / "fpga" / "synth"
 
@@ -16,7 +17,7 @@ FOLDER = hardware_root() / "fpga" / "synth"
 def synth():
     sys.path.insert(0, str(FOLDER))
     try:
-        yield {name: load(name) for name in ("dedupe", "levels", "estimate")}
+        yield {name: load(name) for name in ("levels", "estimate")}
     finally:
         sys.path.remove(str(FOLDER))
 
@@ -35,10 +36,10 @@ def leaf(path: str, first: int, kind: str = "$and") -> str:
     )
 
 
-def test_equal_modules_become_one_and_others_stay(synth):
+def test_equal_modules_become_one_and_others_stay():
     top = "module \\top\n" + "".join(f"  cell \\leaf$top.{name} \\{name}\n  end\n" for name in "abc") + "end\n"
     text = "autoidx 9\n" + 'attribute \\top 1\n' + top + leaf("top.a", 5) + leaf("top.b", 7) + leaf("top.c", 9, "$or")
-    result = synth["dedupe"].dedupe(text, "top")
+    result = dedupe(text, "top")
     assert result.startswith("autoidx 9\n")
     assert result.count("module \\leaf\n") == 1
     assert result.count("module \\leaf_1\n") == 1

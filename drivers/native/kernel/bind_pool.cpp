@@ -1,5 +1,9 @@
 // Python face of the hot pool's admission.
+#include <nanobind/stl/tuple.h>
+
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "attend.hpp"
 #include "bindings.hpp"
@@ -12,6 +16,8 @@ namespace {
 template <typename T>
 using Table = HostArray<T, nb::ndim<2>, nb::c_contig>;
 template <typename T>
+using Vector = HostArray<T, nb::ndim<1>, nb::c_contig>;
+template <typename T>
 using BlockTable = HostArray<T, nb::ndim<3>, nb::c_contig>;
 
 void check_shape(const char* name, bool fits) {
@@ -19,53 +25,78 @@ void check_shape(const char* name, bool fits) {
 }
 
 // Where the bytes of block `column` of `stream` lie.
-template <typename T>
-uint64_t address_in(const BlockTable<T>& blocks, size_t stream, size_t column) {
+uint64_t address_in(const BlockTable<const uint8_t>& blocks, size_t stream, size_t column) {
   return reinterpret_cast<uintptr_t>(blocks.data() +
                                      (stream * blocks.shape(1) + column) * blocks.shape(2));
 }
 
-size_t py_admit(const Table<int32_t>& resident, const Table<int64_t>& where,
-                const Table<const int32_t>& selected, const Table<const int64_t>& slot,
-                const Table<const int64_t>& values, int32_t pinned,
-                const BlockTable<const uint8_t>& fetched, const BlockTable<uint8_t>& memory) {
-  const size_t streams = resident.shape(0), share = resident.shape(1), count = selected.shape(1);
+void check_blocks(const Table<const int32_t>& selected, size_t known) {
+  const size_t count = selected.shape(0) * selected.shape(1);
+  for (size_t i = 0; i < count; ++i)
+    if (selected.data()[i] >= static_cast<int64_t>(known))
+      throw ContractError("block " + std::to_string(selected.data()[i]) + " is beyond the pool's " +
+                          std::to_string(known));
+}
+
+void check_quota(const Vector<const int64_t>& quota, const Table<const uint64_t>& addresses) {
+  const size_t slots = addresses.shape(1);
+  for (size_t s = 0; s < addresses.shape(0); ++s) {
+    const int64_t usable = quota.data()[s];
+    if (usable < 0 || usable > static_cast<int64_t>(slots))
+      throw ContractError("a stream of " + std::to_string(slots) + " slots cannot use " +
+                          std::to_string(usable));
+    for (int64_t i = 0; i < usable; ++i)
+      if (!addresses.data()[s * slots + static_cast<size_t>(i)])
+        throw ContractError("slot " + std::to_string(i) + " of stream " + std::to_string(s) +
+                            " has no address");
+  }
+}
+
+std::tuple<size_t, size_t> py_admit(const Table<int32_t>& resident, const Table<int64_t>& where,
+                                    const Table<const uint64_t>& addresses,
+                                    const Vector<const int64_t>& quota,
+                                    const Table<const int32_t>& selected,
+                                    const Table<const int64_t>& slot,
+                                    const Table<const int64_t>& values, int32_t pinned,
+                                    const BlockTable<const uint8_t>& fetched) {
+  const size_t streams = resident.shape(0), slots = resident.shape(1), count = selected.shape(1);
   check_shape("where", where.shape(0) == streams);
+  check_shape("addresses", addresses.shape(0) == streams && addresses.shape(1) == slots);
+  check_shape("quota", quota.shape(0) == streams);
   check_shape("selected", selected.shape(0) == streams);
   check_shape("slot", slot.shape(0) == streams && slot.shape(1) == count);
-  check_shape("values", values.shape(0) == streams && values.shape(1) == share + count);
+  check_shape("values", values.shape(0) == streams && values.shape(1) == slots + count);
   check_shape("fetched", fetched.shape(0) == streams && fetched.shape(1) >= count);
-  check_shape("memory", memory.shape(0) == streams && memory.shape(1) == share &&
-                            memory.shape(2) == fetched.shape(2));
-  for (size_t i = 0; i < streams * count; ++i)
-    if (selected.data()[i] >= static_cast<int64_t>(where.shape(1)))
-      throw ContractError("block " + std::to_string(selected.data()[i]) + " is beyond the pool's " +
-                          std::to_string(where.shape(1)));
+  check_blocks(selected, where.shape(1));
+  check_quota(quota, addresses);
   const nb::gil_scoped_release release;
   std::vector<uint64_t> sources, destinations;
+  size_t promoted = 0, demoted = 0;
   for (size_t s = 0; s < streams; ++s) {
-    const StreamSlots stream{resident.data() + s * share,
-                             where.data() + s * where.shape(1),
-                             selected.data() + s * count,
-                             slot.data() + s * count,
-                             values.data() + s * (share + count),
-                             share,
-                             count};
-    for (const Newcomer& newcomer : admit(stream, pinned)) {
-      sources.push_back(address_in(fetched, s, newcomer.position));
-      destinations.push_back(address_in(memory, s, newcomer.slot));
+    const StreamSlots stream{
+        resident.data() + s * slots,          where.data() + s * where.shape(1),
+        selected.data() + s * count,          slot.data() + s * count,
+        values.data() + s * (slots + count),  slots,
+        static_cast<size_t>(quota.data()[s]), count};
+    const uint64_t* const at = addresses.data() + s * slots;
+    const Admission admission = admit(stream, pinned);
+    for (const Move& move : admission.moves) {
+      sources.push_back(move.selected ? address_in(fetched, s, move.from) : at[move.from]);
+      destinations.push_back(at[move.slot]);
+      promoted += move.selected;
     }
+    demoted += admission.demoted;
   }
   copy_blocks(sources.data(), destinations.data(), sources.size(), fetched.shape(2));
-  return sources.size();
+  return {promoted, demoted};
 }
 
 }  // namespace
 
 void bind_pool(nb::module_& module) {
-  module.def("admit", &py_admit, nb::arg("resident"), nb::arg("where"), nb::arg("selected"),
-             nb::arg("slot"), nb::arg("values"), nb::arg("pinned"), nb::arg("fetched"),
-             nb::arg("memory"));
+  module.def("admit", &py_admit, nb::arg("resident"), nb::arg("where"), nb::arg("addresses"),
+             nb::arg("quota"), nb::arg("selected"), nb::arg("slot"), nb::arg("values"),
+             nb::arg("pinned"), nb::arg("fetched"));
 }
 
 }  // namespace nearkv

@@ -1,6 +1,7 @@
 // Python face of kernel starts, folds and the choice of the best blocks.
 #include <nanobind/stl/string.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -175,6 +176,10 @@ class PyStart {
   }
 
   bool done() const { return start_->done(); }
+  // Seconds of the monotonic clock, as Python's time.monotonic counts them.
+  double finished() const {
+    return std::chrono::duration<double>(start_->finished().time_since_epoch()).count();
+  }
 
   nb::list wait() {
     std::vector<Result>* results;
@@ -256,6 +261,7 @@ void bind_score(nb::module_& module) {
       .def(nb::init<const Memory&, nb::sequence>(), nb::arg("memory"), nb::arg("commands"))
       .def(nb::init<nb::sequence, std::string>(), nb::arg("requests"), nb::arg("isa") = "")
       .def("done", &PyStart::done)
+      .def("finished", &PyStart::finished)
       .def("wait", &PyStart::wait);
   module.def("fold_total", &py_fold_total, nb::arg("initial"), nb::arg("log_mass"));
   module.def("top_k", &py_top_k, nb::arg("log_mass"), nb::arg("total"), nb::arg("k"));

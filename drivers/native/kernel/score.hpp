@@ -1,6 +1,7 @@
 // Kernel starts on score blocks in memory: a list of commands, one result each.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -50,6 +51,8 @@ class Start {
   Start& operator=(const Start&) = delete;
 
   bool done() const { return job_->done(); }
+  // See ThreadPool::Job.
+  std::chrono::steady_clock::time_point finished() const { return job_->finished(); }
   // Helps until done; one result per command.
   std::vector<Result>& wait();
 

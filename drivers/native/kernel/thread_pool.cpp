@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace nearkv {
@@ -53,6 +52,7 @@ std::shared_ptr<ThreadPool::Job> ThreadPool::start(size_t count, std::function<v
   job->task_ = std::move(task);
   job->count_ = count;
   job->remaining_ = count;
+  job->finished_at_ = std::chrono::steady_clock::now().time_since_epoch().count();
   if (!count) return job;
   {
     const std::lock_guard lock(mutex_);
@@ -90,6 +90,7 @@ bool ThreadPool::step(Job& job) {
     const std::lock_guard lock(job.mutex_);
     if (!job.error_) job.error_ = std::current_exception();
   }
+  job.finished_at_ = std::chrono::steady_clock::now().time_since_epoch().count();
   if (job.remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     const std::lock_guard lock(job.mutex_);
     job.finished_.notify_all();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -21,6 +22,11 @@ class ThreadPool {
   class Job {
    public:
     bool done() const { return remaining_.load(std::memory_order_acquire) == 0; }
+    // When the last task ended, once done: nobody has to be awake at that moment to know it.
+    std::chrono::steady_clock::time_point finished() const {
+      return std::chrono::steady_clock::time_point(
+          std::chrono::steady_clock::duration(finished_at_.load(std::memory_order_acquire)));
+    }
 
    private:
     friend class ThreadPool;
@@ -28,6 +34,7 @@ class ThreadPool {
     size_t count_ = 0;
     std::atomic<size_t> next_{0};
     std::atomic<size_t> remaining_{0};
+    std::atomic<std::chrono::steady_clock::rep> finished_at_{0};
     std::mutex mutex_;
     std::condition_variable finished_;
     std::exception_ptr error_;

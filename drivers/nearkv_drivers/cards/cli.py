@@ -1,4 +1,4 @@
-"""``nearkv device``: list, info and watch. Mount ``app`` under the name device.
+"""``nearkv device``: list, info, watch and selftest. Mount ``app`` under the name device.
 
 Commands raise DeviceError for whatever runs them to print; what is merely missing is said on standard error.
 """
@@ -6,23 +6,31 @@ Commands raise DeviceError for whatever runs them to print; what is merely missi
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Annotated
 
 import typer
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from nearkv_drivers.cards import tables
+from nearkv_drivers.cards.device import CardDevice
 from nearkv_drivers.cards.model import Card, CardError
+from nearkv_drivers.cards.parse import ADDRESS
 from nearkv_drivers.cards.topology import drives_beside
 from nearkv_drivers.cards.xrt import XrtTool
-from nearkv_drivers.device import DeviceError
+from nearkv_drivers.device import Device, DeviceError
 from nearkv_drivers.nvme import Health, NvmeCli
+from nearkv_drivers.selftest import SelfTest, Step
+from nearkv_drivers.urls import open_device, parse_url
 
 app = typer.Typer(name="device", help="Show cards and drives: shell, P2P, temperatures, wear.", no_args_is_help=True)
 
 Address = Annotated[str, typer.Argument(help="PCI address of the card, such as 0000:65:00.1")]
+Url = Annotated[str, typer.Argument(help="Device URL, such as card:65:00.1?xclbin=FILE&file=PATH, or emulated:PATH")]
+What = Annotated[str, typer.Argument(help="PCI address of a card, or a device URL")]
 
 
 def _say(message: object) -> None:
@@ -102,9 +110,58 @@ def _report(tool: XrtTool, address: str) -> Group:
 
 
 @app.command()
-def info(address: Address) -> None:
-    """Show everything of one card, and what to do about what is wrong."""
-    Console().print(_report(XrtTool(), address))
+def info(what: What) -> None:
+    """Show everything of one card and what to do about what is wrong, or what the device of a URL can do."""
+    if ADDRESS.fullmatch(what):
+        Console().print(_report(XrtTool(), what))
+        return
+    url = parse_url(what)
+    if url.scheme == "card":  # its bitstream stays as it is
+        Console().print(_report(XrtTool(), url.path))
+        return
+    with open_device(what) as device:
+        Console().print(tables.device_table(device))
+
+
+@app.command()
+def selftest(url: Url) -> None:
+    """Write, read back and score on a device; exit code 1 if a step fails. What its drive file holds is lost."""
+    console = Console(soft_wrap=True)
+
+    def show(step: Step) -> None:
+        mark = "[green]passed[/green]" if step.passed else "[red]FAILED[/red]"
+        console.print(f"{mark} {step.name}: {escape(step.detail)}", highlight=False)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            device = open_device(url)
+        except DeviceError as error:
+            show(Step("open", False, str(error)))
+            raise typer.Exit(1) from error
+    with device:
+        show(Step("open", True, tables.one_line(device)))
+        for text in [*(str(one.message) for one in caught), *_complaints(device)]:
+            console.print(f"[yellow]look at[/yellow] {escape(text)}", highlight=False)
+        failed = 0
+        for step in SelfTest(device):
+            show(step)
+            failed += not step.passed
+    if failed:
+        raise typer.Exit(1)
+
+
+def _complaints(device: Device) -> list[str]:
+    """What a person should look at on a card and the drives beside it; nothing for other devices."""
+    if not isinstance(device, CardDevice):
+        return []
+    report, address = device.card.report(), device.card.address
+    health, problems = _health(drives_beside(address))
+    return [
+        *(report.complaints if report else ()),
+        *(f"{name}: {text}" for name, one in health.items() for text in one.complaints),
+        *problems,
+    ]
 
 
 @app.command()

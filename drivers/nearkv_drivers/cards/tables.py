@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nearkv_drivers.cards.model import FPGA_SLOW_CELSIUS, Card, ListedCard, P2p
+from nearkv_drivers.device import Device
 from nearkv_drivers.nvme import Health, ListedNamespace
 
 ABSENT = "-"
@@ -73,6 +74,36 @@ def _wear(health: Health | None) -> tuple[str, str, str]:
     temperature, margin = health.smart.temperature_celsius, health.throttle_margin_celsius
     slow = temperature + margin if temperature is not None and margin is not None else 0
     return celsius(temperature, slow), f"{health.smart.percent_used} %", size(health.smart.bytes_written)
+
+
+def one_line(device: Device) -> str:
+    """What the device is, how the drive's bytes reach it, and its DRAM."""
+    can = device.capabilities
+    way = "from the drive into the device" if can.p2p else "THROUGH HOST MEMORY"
+    direct = "direct I/O" if can.direct_io else "NO direct I/O"
+    figures = ", simulated or emulated" if can.simulated else ""
+    return f"{can.name}{figures}; {direct}, score blocks go {way}; {size(can.device_dram_bytes)} of device DRAM"
+
+
+def device_table(device: Device) -> Table:
+    """What a device can do."""
+    can = device.capabilities
+    table = Table("what", "value", title=f"Device {escape(device.url)}")
+    rows = (
+        ("name", escape(can.name)),
+        ("times", "simulated or emulated" if can.simulated else "the hardware's"),
+        ("drive I/O", "direct" if can.direct_io else "[red]through the page cache[/red]"),
+        ("score blocks", "drive into device" if can.p2p else "[yellow]through host memory[/yellow]"),
+        ("device DRAM", size(can.device_dram_bytes)),
+        ("bits per value", ", ".join(map(str, can.bits))),
+        ("row widths", ", ".join(map(str, can.row_widths))),
+        ("query heads", f"1 to {can.max_group}"),
+        ("most blocks a request", f"{can.max_blocks:,}"),
+        ("most blocks of a top-k", f"{can.max_top_k:,}"),
+    )
+    for what, value in rows:
+        table.add_row(what, value)
+    return table
 
 
 def health_table(health: Mapping[str, Health]) -> Table:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from nearkv_drivers.cards.parse import full_address
+
+_CONTROLLER = re.compile(r"nvme\d+")
 
 
 def drives_beside(address: str, sysfs: Path = Path("/sys")) -> list[str]:
@@ -24,6 +28,23 @@ def drives_beside(address: str, sysfs: Path = Path("/sys")) -> list[str]:
         if shared == depth and shared > 0:
             nearest.append(f"/dev/{controller.name}")
     return nearest
+
+
+def drive_of(path: Path, sysfs: Path = Path("/sys")) -> str | None:
+    """The NVMe controller (``/dev/nvme0``) that holds the file at ``path``, or the folder where it will be.
+
+    None where that is no NVMe drive, or a file system that spans several (RAID, LVM).
+    """
+    place = path if path.exists() else path.parent
+    number = place.stat().st_dev
+    device = (sysfs / f"dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    for part in (device, *device.parents):
+        if _CONTROLLER.fullmatch(part.name):
+            return f"/dev/{part.name}"
+        if part.name.startswith("nvme-subsys"):  # with multipath, the namespace lies beside links to its controllers
+            controllers = sorted(entry.name for entry in part.iterdir() if _CONTROLLER.fullmatch(entry.name))
+            return f"/dev/{controllers[0]}" if len(controllers) == 1 else None
+    return None
 
 
 def _bridges(device: Path) -> list[str]:

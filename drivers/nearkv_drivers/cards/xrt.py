@@ -31,6 +31,14 @@ def find_tool(which: Callable[[str], str | None] = shutil.which, folder: Path = 
     raise CardError(NOT_INSTALLED)
 
 
+def tool_name() -> str:
+    """The name to use in advice: that of the tool which is installed, else the current one."""
+    try:
+        return Path(find_tool()).name
+    except CardError:
+        return TOOLS[0]
+
+
 class XrtTool:
     """The reports of one XRT installation.
 

@@ -103,7 +103,7 @@ class GatheredAttention:
         with self._stats.timed("gather"):
             hit = plan.slot >= 0
             attention.copy_blocks(
-                pool.addresses(plan.slot)[hit], buffer.grid(plan.selected.shape[1])[hit], pool.memory.shape[2]
+                pool.addresses(plan.slot)[hit], buffer.grid(plan.selected.shape[1])[hit], pool.block_bytes
             )
             keys, values, mask = self._inputs(buffer, plan.selected)
         with self._stats.timed("attend"):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nearkv.policy import names
+from nearkv.selectors import SUMMARIES
 from nearkv_drivers.wire import BLOCK_TOKENS
+
+ADAPTIVE = "adaptive"
+"""The beta that follows measured rates."""
 
 
 @dataclass(frozen=True)
@@ -14,22 +19,36 @@ class TierConfig:
 
     ``budget`` is the number of tokens attention may read per step and layer, for each KV head on average (the heads of
     a layer share it); ``dram_limit`` the bytes of host memory
-    that may hold KV during decode, over all layers (None: twice what every layer's budget needs).
+    that may hold KV during decode, over all layers (None: twice what every layer's budget needs); ``alpha`` the share
+    of a context's tokens that may be hot, newest tokens and sinks included, as the context grows (None: no such share;
+    with a DRAM limit the smaller of both holds). ``window_plan`` is a file that divides the hot blocks over layers and
+    KV heads (`nearkv trace windows`); without it all have equally many.
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
     attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
     pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
     newest. ``expected_tokens`` sizes the drive extents of a stream
     so that they lie in one piece; a stream may grow past it.
+    ``beta`` lets the host score a part of the blocks beside the drive: host bytes per drive byte, or "adaptive", so
+    that both finish together; None: the drive scores all. ``beta_skew`` adds the SmartSSD article's correction for
+    uneven selections. ``first_stage`` names a summary of every block (:data:`nearkv.selectors.SUMMARIES`) that proposes
+    which blocks are scored at all, so many that at most ``first_stage_loss`` of the selected attention mass is lost;
+    None: every block is scored.
     """
 
     budget: int = 1024
     dram_limit: int | None = None
+    alpha: float | None = None
+    window_plan: str | None = None
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
     policy: str = "lru"
     warm_up: bool = True
     expected_tokens: int = 0
+    beta: float | str | None = None
+    beta_skew: bool = False
+    first_stage: str | None = None
+    first_stage_loss: float = 0.01
 
     def __post_init__(self) -> None:
         smallest = (self.sink_blocks + self.recent_blocks + 2) * BLOCK_TOKENS
@@ -42,5 +61,26 @@ class TierConfig:
             raise ValueError(f"score blocks hold 4 or 8 bits per value, not {self.bits}")
         if self.sink_blocks < 0 or self.recent_blocks < 1:
             raise ValueError("sink_blocks must be at least 0 and recent_blocks at least 1")
+        if self.alpha is not None and not 0 < self.alpha <= 1:
+            raise ValueError(f"alpha is the share of tokens that stays hot, above 0 and at most 1, not {self.alpha:g}")
         if self.policy not in names():
             raise ValueError(f"no policy is called {self.policy!r}; there are: {', '.join(names())}")
+        self._check_scoring()
+
+    def _check_scoring(self) -> None:
+        if self.beta not in (None, ADAPTIVE) and not (isinstance(self.beta, int | float) and 0 < self.beta < math.inf):
+            raise ValueError(
+                f"beta is a positive number of host bytes per drive byte, or {ADAPTIVE!r}, not {self.beta!r}"
+            )
+        if self.first_stage is None:
+            return
+        if self.first_stage not in SUMMARIES:
+            raise ValueError(
+                f"no first stage is called {self.first_stage!r}; there are: {', '.join(sorted(SUMMARIES))}"
+            )
+        if not 0 < self.first_stage_loss < 1:
+            raise ValueError(f"first_stage_loss is a share of the selected mass in (0, 1), not {self.first_stage_loss}")
+        if self.dram_limit is not None and not self.expected_tokens:
+            raise ValueError(
+                "a first stage within a dram_limit needs expected_tokens: its summaries are reserved for that many"
+            )

@@ -13,16 +13,17 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from nearkv.cache.attend import decode_attention, stream_queries
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.observation import show_prompt, show_step
 from nearkv.cache.padding import left_padding, realign
-from nearkv.cache.placement import newest_placement, prompt_placement
+from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
 from nearkv.cache.runtime import Runtime
-from nearkv.cache.scoring import score_layer
+from nearkv.cache.scoring import Question
 from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
-from nearkv.cache.tail import Tail
+from nearkv.cache.tail import StreamWindows, Tail
 from nearkv.errors import UnsupportedError
-from nearkv_drivers.wire import BLOCK_TOKENS, MAX_TOP_K
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class TieredLayer(CacheLayerMixin):
@@ -40,6 +41,7 @@ class TieredLayer(CacheLayerMixin):
         self._runtime = runtime
         self._length = 0
         self._new: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._prompt: PromptQueries | None = None
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Fix the geometry from the first tokens (``key_states`` [batch, kv_heads, n, head_dim])."""
@@ -48,12 +50,12 @@ class TieredLayer(CacheLayerMixin):
                 f"layer {self.layer}: keys {list(key_states.shape)} and values {list(value_states.shape)} differ in "
                 "shape (multi-head latent attention is not supported)"
             )
-        batch, kv_heads, _, head_dim = key_states.shape
         self.dtype, self.device = key_states.dtype, key_states.device
-        self.geometry = Geometry(batch, kv_heads, head_dim, key_states.dtype, self._runtime.config.bits)
+        self.geometry: Geometry = self._runtime.geometry(key_states)
         self.store: LayerStore = self._runtime.store(self.layer, self.geometry)
-        self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry)
         self.tail = Tail(self.geometry, self._runtime.config.recent_blocks, key_states.device)
+        self.pool: LayerPool = self._runtime.pool(self.layer, self.geometry, self.tail.streams)
+        self.scorer = self._runtime.scorer(self.layer, self.geometry, self.store)
         self._attention = decode_attention(self.geometry, self.tail, self._runtime.stats, key_states.device)
         self.padding: list[int] | None = None
         self.is_initialized = True
@@ -84,7 +86,10 @@ class TieredLayer(CacheLayerMixin):
         if self.padding is None or query.shape[2] > 1:
             return self._prefill(module, query, keys, values, mask, scale)
         self._runtime.release_staging()
-        self._append(keys, values)
+        try:
+            self.warm_up()
+        finally:  # a failed read does not lose the token
+            self._append(keys, values)
         return self._decode(query, scale)
 
     # --- prefill -----------------------------------------------------------------------------------------------
@@ -107,8 +112,10 @@ class TieredLayer(CacheLayerMixin):
             keys, values = (part.to(self.device) for part in staging.keys_values(self._length))
             mask = realign(mask, padding)
         output, _ = sdpa_attention_forward(module, query, keys, values, mask, scaling=scale)
-        lengths = [self._length - skip for skip in padding]
-        self._seal(staging, prompt_placement(query, staging, lengths, scale, self.pool.share, self._runtime.config))
+        self._seal(staging)
+        if self._prompt is None:
+            self._prompt = PromptQueries()
+        self._prompt.keep(query, scale)
         return output
 
     def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -118,8 +125,8 @@ class TieredLayer(CacheLayerMixin):
         """
         self.update(keys, values)
         self._new, self.padding = None, self.padding or [0] * self.geometry.batch
-        lengths = [self._length - skip for skip in self.padding]
-        self._seal(self._stage(keys, values), newest_placement(lengths, self.geometry.kv_heads, self.pool.share))
+        self._seal(self._stage(keys, values))
+        self._prompt = PromptQueries()
 
     def _stage(self, keys: torch.Tensor, values: torch.Tensor) -> BlockBuffer:
         """One layer's full KV in memory: what the drive and the tail hold, and the new tokens behind it."""
@@ -136,50 +143,87 @@ class TieredLayer(CacheLayerMixin):
             staging.put(sequence, max(past - padding, 0), pairs)
         return staging
 
-    def _seal(self, staging: BlockBuffer, placement: list[npt.NDArray[np.int32]]) -> None:
-        """Write what is complete, fill the pool with ``placement`` (blocks by stream), keep the newest tokens."""
-        g = self.geometry
+    def _seal(self, staging: BlockBuffer) -> None:
+        """Write what is complete, keep the newest tokens."""
         assert self.padding is not None
-        for stream, hot in enumerate(placement):
-            length = self._length - self.padding[stream // g.kv_heads]
-            first, last = int(self.store.sealed[stream]), max(length, 0) // BLOCK_TOKENS
-            if last > first:
-                self.store.seal(stream, staging.bytes[stream, first:last], adopt=False)
-            self.pool.warm(stream, hot, staging.bytes[stream, hot])
         for sequence, padding in enumerate(self.padding):
+            streams = self._streams(sequence)
+            first, last = int(self.store.sealed[streams[0]]), max(self._length - padding, 0) // BLOCK_TOKENS
+            if last > first:
+                self.store.seal(streams, staging.bytes[streams.start : streams.stop, first:last], adopt=False)
             self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
+
+    def warm_up(self) -> None:
+        """After a prefill: fill the hot pool with what the prompt's last queries attended to, or the newest blocks."""
+        if self._prompt is None:
+            return
+        prompt, self._prompt = self._prompt, None
+        self.store.settle()
+        newest, config = self.tail.streams, self._runtime.config
+        quota = self._follow(newest)
+        queries = prompt.take(self.geometry.kv_heads, min(self.tail.length)) if config.warm_up else None
+        if queries is None:
+            placement = newest_placement(newest, quota, config.sink_blocks)
+        else:
+            mass = self._attention.tail_mass
+            shares = prompt_block_shares(self._runtime.device, self.store, queries, newest, prompt.scale, mass)
+            placement = prompt_placement(shares, newest, quota, config.sink_blocks)
+            group, wanted = queries.shape[2], int(self._runtime.selected_blocks(newest.tokens).min())
+            show_prompt(
+                self._runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=config.sink_blocks
+            )
+        self._runtime.stats.warm_blocks += self.pool.fill(placement, self._read)
 
     # --- decode ------------------------------------------------------------------------------------------------
 
     def _append(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Add one token to every sequence and seal the blocks that it completes."""
+        """Add one token to every sequence: offer the pool the blocks it pushes out, seal those it completes."""
+        g, runtime = self.geometry, self._runtime
+        leaving = np.repeat(np.array(self.tail.leaving, np.int32), g.kv_heads)
+        any_leaves = bool((leaving >= 0).any())
+        if any_leaves:
+            # What may be read from the drive from now on was sealed at least 32 tokens ago: waiting costs nothing.
+            self.store.settle()
+            buffer = runtime.gather(g, 1, self.device)
+            buffer.tokens()[:, :, 0] = self.tail.oldest_blocks
         complete = self.tail.append(keys, values)
-        if not complete:
-            return
-        # The window gives a block up only after a younger one was sealed, so whatever may be read from the drive
-        # from now on was written at least 32 tokens ago: waiting here costs nothing, and nowhere else is needed.
-        self.store.settle()
+        newest = self.tail.streams
+        runtime.begin_step(self.layer, g, newest)
+        self._follow(newest)
+        if any_leaves:
+            runtime.stats.demotions += self.pool.offer(leaving, buffer.bytes)
+        if complete:
+            runtime.write_behind(self.store)
         for sequence in complete:
-            blocks = aligned_blocks(self.tail.newest_block(sequence), self.geometry)
-            for head, block in enumerate(blocks):
-                self.store.seal(sequence * self.geometry.kv_heads + head, block[None], adopt=True)
+            blocks = aligned_blocks(self.tail.newest_block(sequence), g)
+            self.store.seal(self._streams(sequence), blocks[:, None], adopt=True)
+
+    def _follow(self, newest: StreamWindows) -> npt.NDArray[np.int64]:
+        """Let the pool have the slots that it may use now; returns them, int64 [S]."""
+        quota = self._runtime.quota(self.layer, self.geometry, newest)
+        if (quota != self.pool.quota).any():
+            self._runtime.stats.demotions += self.pool.resize(quota)
+        return quota
 
     def _decode(self, query: torch.Tensor, scale: float) -> torch.Tensor:
         runtime, g = self._runtime, self.geometry
-        stats = runtime.stats
+        stats, sinks = runtime.stats, runtime.config.sink_blocks
         grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
-        starts, newest = self.tail.streams
-        wanted = runtime.selected_blocks(newest)
+        newest = self.tail.streams
+        wanted = runtime.selected_blocks(newest.tokens)
         with stats.timed("score"):
-            results = self._score(grouped, starts, wanted, scale)
-            selected, priority = select(results, starts, wanted, runtime.config.sink_blocks, g.kv_heads)
+            results = self._score(grouped, newest.first_block, wanted, scale)
+            selected, priority = select(results, newest.first_block, wanted, sinks, g.kv_heads)
         buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
             self._fetch(plan, buffer)
         output = self._attention.attend(grouped, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
-            stats.promotions += self.pool.admit(plan, priority, buffer.bytes)
+            show_step(runtime.policy, self.layer, results, selected, priority, newest.blocks)
+            promoted, demoted = self.pool.admit(plan, buffer.bytes)
+        stats.promotions += promoted
+        stats.demotions += demoted
         return output.flatten(1, 2).unsqueeze(1)
 
     def _score(
@@ -190,8 +234,8 @@ class TieredLayer(CacheLayerMixin):
             return [None] * g.streams
         mass = self._attention.tail_mass(grouped, scale)
         queries = stream_queries(grouped)
-        most = np.minimum(MOST_OF_ONE_HEAD * wanted, MAX_TOP_K)
-        results = score_layer(self._runtime.device, self.store, queries, candidates, wanted, most, scale, mass)
+        most = np.minimum(MOST_OF_ONE_HEAD * wanted, self._runtime.device.capabilities.max_top_k)
+        results = self.scorer.score(Question(queries, candidates, wanted, most, scale, mass))
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
 
@@ -199,14 +243,21 @@ class TieredLayer(CacheLayerMixin):
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
-        stats.hits += int(np.count_nonzero(plan.slot >= 0))
+        stats.hits += int(np.count_nonzero((plan.slot >= 0) & (plan.selected >= self._runtime.config.sink_blocks)))
         stats.misses += len(streams)
         if not len(streams):
             return
         blocks = plan.selected[streams, positions].astype(np.int64)
-        addresses = buffer.addresses(streams, positions)
-        self.store.read(streams, blocks, addresses).wait()
-        self.store.verify(streams, blocks, addresses)
+        stats.reads += self._runtime.fetch(self.store, streams, blocks, buffer.addresses(streams, positions))
+
+    def _read(
+        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
+    ) -> None:
+        self._runtime.fetch(self.store, streams, blocks, addresses)
+
+    def _streams(self, sequence: int) -> range:
+        """The streams of ``sequence``."""
+        return range(sequence * self.geometry.kv_heads, (sequence + 1) * self.geometry.kv_heads)
 
     # --- what transformers asks of a layer ---------------------------------------------------------------------
 

@@ -1,64 +1,145 @@
-"""Which blocks are hot when decoding starts: what the prompt's last queries attended to, or the newest."""
+"""Which blocks are hot when decoding starts: what the prompt's last queries attended to, or the newest.
+
+The drive scores the prompt's last queries as it scores a decode step's, once the prompt is complete: no chunk of a
+prefill is judged in vain, and no key has to come back to the host.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nearkv.cache.buffers import BlockBuffer
-from nearkv.cache.config import TierConfig
+from nearkv.cache.store import LayerStore
+from nearkv.cache.tail import StreamWindows
 from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
-from nearkv_drivers.wire import BLOCK_TOKENS
+from nearkv_drivers import native
+from nearkv_drivers.device import Device, Mode, ScoreRequest
+from nearkv_drivers.runs import RunTable
+from nearkv_drivers.wire import EMPTY
 
 PROMPT_QUERIES = 32
 """Queries looked at; with the weights of ``prompt_shares`` older ones hardly count."""
 
+TailMass = Callable[[torch.Tensor, float], npt.NDArray[np.int32]]
+"""Log-mass int32 [S, group] of the newest tokens under queries [batch, kv_heads, group, head_dim], and a scale."""
 
-def newest_placement(lengths: list[int], kv_heads: int, share: int) -> list[npt.NDArray[np.int32]]:
-    """The newest ``share`` sealed blocks of every stream of sequences with ``lengths`` tokens."""
-    sealed = np.repeat([max(length, 0) // BLOCK_TOKENS for length in lengths], kv_heads).tolist()
-    return [np.arange(max(count - share, 0), count, dtype=np.int32) for count in sealed]
+
+class PromptQueries:
+    """The last queries of a prompt and their softmax scale, across the chunks of its prefill."""
+
+    def __init__(self) -> None:
+        self._last: torch.Tensor | None = None
+        self.scale = 1.0
+
+    def keep(self, query: torch.Tensor, scale: float) -> None:
+        """Add a chunk's ``query`` [batch, heads, n, head_dim]."""
+        last = query[:, :, -PROMPT_QUERIES:].detach()
+        if self._last is not None and last.shape[2] < PROMPT_QUERIES:
+            last = torch.cat([self._last, last], dim=2)[:, :, -PROMPT_QUERIES:]
+        self._last, self.scale = last.clone(), scale
+
+    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """The queries [batch, kv_heads, group, P, head_dim], and forget them; None if there are too few to judge by.
+
+        ``tokens`` is the length of the shortest sequence: what lies before it are queries of padding.
+        """
+        last, self._last = self._last, None
+        if last is None or min(last.shape[2], tokens) < MIN_QUERIES:
+            return None
+        queries: torch.Tensor = last[:, :, -min(last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        return queries
+
+
+def newest_placement(newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int) -> npt.NDArray[np.int32]:
+    """Sinks, then the newest blocks before the windows, ``quota`` [S] of them: int32 [S, n], -1 padded."""
+    return _with_sinks(newest, quota, sinks, [np.arange(first)[::-1] for first in newest.first_block.tolist()])
 
 
 def prompt_placement(
-    query: torch.Tensor, staged: BlockBuffer, lengths: list[int], scale: float, share: int, config: TierConfig
-) -> list[npt.NDArray[np.int32]]:
-    """At most ``share`` sealed blocks per stream, sinks first, then by the attention of the prompt's last queries.
+    shares: npt.NDArray[np.float32], newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int
+) -> npt.NDArray[np.int32]:
+    """Sinks, then the blocks that the prompt's last queries gave most to: int32 [S, n], -1 padded.
 
-    ``query`` is [batch, heads, n, head_dim]; ``staged`` holds ``lengths`` tokens of each sequence from its first.
-    A sequence too short to judge, or ``config.warm_up`` off, gets its newest blocks.
+    ``shares`` [S, P, blocks] are those of :func:`prompt_block_shares`.
     """
-    kv_heads = staged.geometry.kv_heads
-    placement = newest_placement(lengths, kv_heads, share)
-    queries = min(PROMPT_QUERIES, query.shape[2], *lengths)
-    if not config.warm_up or queries < MIN_QUERIES:
-        return placement
-    keys, _ = staged.keys_values(max(lengths))
-    for sequence, length in enumerate(lengths):
-        blocks = length // BLOCK_TOKENS
-        if blocks <= share:
-            continue
-        last = query[sequence, :, -queries:].float().cpu().unflatten(0, (kv_heads, -1))
-        shares = _block_shares(last, keys[sequence, :, : blocks * BLOCK_TOKENS].float(), scale)
-        chosen = important_blocks(
-            prompt_shares(shares), share, sink_blocks=0, recent_blocks=config.recent_blocks, blocks=blocks
+    mean = prompt_shares(shares)
+    ranked = []
+    for stream, blocks in enumerate(newest.first_block.tolist()):
+        row = important_blocks(
+            mean[stream][None], int(quota[stream]), sink_blocks=sinks, recent_blocks=0, blocks=blocks
         )
-        for head in range(kv_heads):
-            best = chosen[head][chosen[head] >= config.sink_blocks][: max(share - config.sink_blocks, 0)]
-            sinks = np.arange(min(config.sink_blocks, share), dtype=np.int32)
-            placement[sequence * kv_heads + head] = np.concatenate([sinks, best])
-    return placement
+        ranked.append(row[0])
+    return _with_sinks(newest, quota, sinks, ranked)
 
 
-def _block_shares(queries: torch.Tensor, keys: torch.Tensor, scale: float) -> npt.NDArray[np.float32]:
-    """Share of the attention mass per block, averaged over the group: float32 [kv_heads, queries, blocks].
+def prompt_block_shares(
+    device: Device, store: LayerStore, queries: torch.Tensor, newest: StreamWindows, scale: float, tail_mass: TailMass
+) -> npt.NDArray[np.float32]:
+    """Share of the attention mass per block under each query, mean over the group: float32 [S, P, blocks].
 
-    ``queries`` is [kv_heads, group, P, head_dim], ``keys`` [kv_heads, blocks * 32, head_dim]. The newest blocks, which
-    some of the queries cannot see whole, are never placed, so causality is left out.
+    ``queries`` is [batch, kv_heads, group, P, head_dim]. Scored are the blocks before the windows of ``newest``, whose
+    tokens count towards the whole; some of the queries cannot see all of those, but causality is left out.
     """
-    group, count = queries.shape[1:3]
-    weights = torch.softmax((queries.flatten(1, 2) @ keys.transpose(1, 2)) * scale, dim=-1)
-    mass = weights.unflatten(-1, (-1, BLOCK_TOKENS)).sum(dim=-1).unflatten(1, (group, count))
-    shares: npt.NDArray[np.float32] = mass.mean(dim=1).numpy()
-    return shares
+    group, count = queries.shape[2:4]
+    flat = queries.flatten(2, 3)
+    width = min(device.capabilities.max_group, flat.shape[2])
+    scored = np.flatnonzero(newest.first_block)
+    shares = np.zeros((len(newest.first_block), flat.shape[2], int(newest.first_block.max(initial=0))), np.float32)
+    for first in range(0, flat.shape[2], width):
+        part = flat[:, :, first : first + width]
+        mass = tail_mass(part, scale)
+        rows = part.detach().float().cpu().flatten(0, 1).numpy()
+        for stream, share in _scored(device, store, rows, newest, scored, scale, mass):
+            shares[stream, first : first + width, : share.shape[1]] = share
+    mean: npt.NDArray[np.float32] = shares.reshape(len(shares), group, count, -1).mean(axis=1)
+    return mean
+
+
+def _scored(
+    device: Device,
+    store: LayerStore,
+    queries: npt.NDArray[np.float32],
+    newest: StreamWindows,
+    streams: npt.NDArray[np.int64],
+    scale: float,
+    tail_mass: npt.NDArray[np.int32],
+) -> list[tuple[int, npt.NDArray[np.float32]]]:
+    """(stream, share float32 [G, blocks]) of ``streams`` under ``queries`` [S, G, head_dim], in one kernel start."""
+    if not len(streams):
+        return []
+    centres, scales = store.scaling(streams)
+    q, c, r, b = native.encode_queries(queries[streams], centres, scales, scale)
+    requests = []
+    for at, stream in enumerate(streams.tolist()):
+        found = store.streams[stream].span(0, int(newest.first_block[stream]))
+        runs = RunTable(found.places, c[at, found.segments], r[at, found.segments], b[at, found.segments])
+        total = tail_mass[stream]
+        requests.append(ScoreRequest(runs, q[at], store.geometry.bits, Mode.MASS, initial_total=total))
+    results = device.submit(requests).wait()
+    found = []
+    for stream, result in zip(streams.tolist(), results, strict=True):
+        assert result.log_mass is not None
+        found.append((stream, _share_of(result.log_mass, result.total[:, None])))
+    return found
+
+
+def _share_of(log_mass: npt.NDArray[np.int32], total: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    """2 ^ (log-mass - total), with the contract's linear fraction."""
+    below = np.minimum(log_mass.astype(np.int64) - total, 0)
+    share = np.ldexp(1 + (below & 255) / 256, np.maximum(below >> 8, -1000).astype(np.int32))
+    return np.where(log_mass == EMPTY, 0, share).astype(np.float32)
+
+
+def _with_sinks(
+    newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int, ranked: list[npt.NDArray[np.int_]]
+) -> npt.NDArray[np.int32]:
+    """Sinks, then each stream's ``ranked`` blocks that are none, as many as the quota holds: int32 [S, n]."""
+    placed = np.full((len(ranked), int(quota.max(initial=0))), -1, np.int32)
+    for stream, blocks in enumerate(ranked):
+        first = np.arange(min(sinks, int(newest.first_block[stream])))
+        row = np.concatenate([first, blocks[blocks >= sinks]])[: quota[stream]]
+        placed[stream, : len(row)] = row
+    return placed

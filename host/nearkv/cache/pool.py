@@ -1,4 +1,4 @@
-"""The hot pool: DRAM copies of KV blocks, a fixed share of slots per stream, kept by the policy's values.
+"""The hot pool: DRAM copies of KV blocks, a quota of slots per stream, kept by the policy's values.
 
 Two phases: :meth:`LayerPool.plan` says where each selected block lies and which must be fetched; after the fetched
 blocks have arrived, :meth:`LayerPool.admit` copies those worth keeping over residents of lower value. A fetch that
@@ -7,6 +7,7 @@ fails leaves the pool as it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
-from nearkv.policy import Policy
-from nearkv_drivers import address_of, pool
+from nearkv.cache.slots import SlotMemory
+from nearkv.policy import Policy, UsesPlacement
+from nearkv_drivers import pool
+
+Reader = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]], None]
+"""Puts (streams, blocks) at host addresses, all [n], or raises."""
 
 
 @dataclass(frozen=True)
@@ -39,73 +44,135 @@ class Plan:
 
 
 class LayerPool:
-    """The slots of one layer: ``share`` per stream, in ``memory`` (uint8 [S, share, kv block bytes]).
+    """The slots of one layer. The first ``pinned_blocks`` of a stream (attention sinks) never leave once they are in.
 
-    The first ``pinned_blocks`` blocks of a stream (attention sinks) never leave once they are in.
+    ``resident`` int32 [S, n] is the block of each slot, -1 where empty; each stream uses the first ``quota`` [S].
     """
 
     def __init__(
-        self, layer: int, geometry: Geometry, memory: npt.NDArray[np.uint8], policy: Policy, pinned_blocks: int
+        self, layer: int, geometry: Geometry, policy: Policy, pinned_blocks: int, quota: npt.NDArray[np.int64]
     ) -> None:
         self.layer = layer
         self._pinned = pinned_blocks
-        self.memory = memory
         self._policy = policy
-        self._first_slot = address_of(memory) + np.arange(geometry.streams)[:, None] * (
-            memory.shape[1] * memory.shape[2]
-        )
-        self.share = memory.shape[1]
-        self.resident = np.full((geometry.streams, self.share), -1, np.int32)
-        """Block held by each slot; -1 where empty."""
+        self._listener = policy if isinstance(policy, UsesPlacement) else None
+        self._slots = SlotMemory(geometry.streams, geometry.kv_block_bytes)
+        self._nothing = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
+        self.resident = np.full((geometry.streams, 0), -1, np.int32)
         self._where = np.empty((geometry.streams, 0), np.int64)
-        self._grow(64)
+        self._know(64)
+        self.resize(quota)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the slots may take now."""
+        return self._slots.nbytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a slot."""
+        return self._slots.block_bytes
+
+    @property
+    def quota(self) -> npt.NDArray[np.int64]:
+        """Slots that each stream may use, int64 [S]."""
+        return self._slots.quota
+
+    def resize(self, quota: npt.NDArray[np.int64]) -> int:
+        """Let the streams use ``quota`` int64 [S] slots from now on; returns how many blocks had to leave for that."""
+        demoted = 0
+        if (quota < self.quota).any():
+            _, demoted = self._settle(self._nobody, self._nothing, np.minimum(quota, self.quota))
+        self._slots.resize(quota)
+        more = self._slots.addresses.shape[1] - self.resident.shape[1]
+        if more > 0:
+            self.resident = np.pad(self.resident, ((0, 0), (0, more)), constant_values=-1)
+            self._first_slot = np.arange(0, self.resident.size, self.resident.shape[1])[:, None]
+        return demoted
 
     def plan(self, selected: npt.NDArray[np.int32]) -> Plan:
         """Look up ``selected`` (int32 [S, k], -1 padded)."""
-        self._grow(int(selected.max(initial=0)) + 1)
+        self._know(int(selected.max(initial=0)) + 1)
         # Block -1 is found in the last column, that of the row before: no block has it, so it always says "nowhere".
         return Plan(selected, self._where.take(self._first_block + selected))
 
     def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
-        return np.asarray(self._first_slot + slot * self.memory.shape[2]).view(np.uint64)
+        if not self.resident.shape[1]:
+            return np.zeros(slot.shape, np.uint64)
+        return self._slots.addresses.take(self._first_slot + slot)
 
-    def admit(self, plan: Plan, priority: npt.NDArray[np.uint32], fetched: npt.NDArray[np.uint8]) -> int:
-        """Keep the blocks of highest value among residents and what was fetched; returns how many moved in.
+    def admit(self, plan: Plan, fetched: npt.NDArray[np.uint8]) -> tuple[int, int]:
+        """Keep the blocks of highest value among residents and what was fetched.
 
-        ``fetched`` is uint8 [S, k or more, kv block bytes], contiguous and laid out as ``plan.selected``; ``priority``
-        uint32 [S, k].
+        ``fetched`` is uint8 [S, k or more, kv block bytes], contiguous and laid out as ``plan.selected``. Returns how
+        many blocks moved in and how many left. The policy must have observed what it is to judge by.
         """
-        self._policy.observe(self.layer, plan.selected, priority)
-        if not self.share or not len(plan.misses[0]):
-            return 0
+        if not len(plan.misses[0]):
+            return 0, 0
+        return self._settle(plan, fetched, self.quota)
+
+    def offer(self, blocks: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> int:
+        """Keep ``blocks`` int32 [S] (-1 for none) where they are worth it; returns how many residents left for them.
+
+        Their bytes lie first in each row of ``data`` uint8 [S, 1 or more, block bytes].
+        """
+        return self.admit(self.plan(blocks[:, None]), data)[1]
+
+    def fill(self, blocks: npt.NDArray[np.int32], read: Reader) -> int:
+        """Let the pool hold exactly ``blocks`` int32 [S, n] (-1 padded, at most the quota), ``read`` where missing.
+
+        Returns how many were read. Where reading fails, the pool holds those of them that it held before.
+        """
+        plan = self.plan(blocks)
+        target = np.zeros(blocks.shape, np.int64)
+        for stream, slot in enumerate(plan.slot):
+            stays = np.zeros(self.resident.shape[1], np.bool_)
+            stays[slot[slot >= 0]] = True
+            leaving = self.resident[stream, ~stays]
+            self._where[stream, leaving[leaving >= 0]] = -1
+            self.resident[stream, ~stays] = -1
+            missing = np.flatnonzero((blocks[stream] >= 0) & (slot < 0))
+            target[stream, missing] = np.flatnonzero(~stays[: self.quota[stream]])[: len(missing)]
+        streams, columns = plan.misses
+        slots, missed = target[streams, columns], blocks[streams, columns]
+        if len(streams):
+            read(streams, missed.astype(np.int64), self._slots.addresses[streams, slots])
+            self.resident[streams, slots] = missed
+            self._where[streams, missed] = slots
+        self._tell()
+        return len(streams)
+
+    @cached_property
+    def _nobody(self) -> Plan:
+        """A selection of nothing."""
+        nothing = np.empty((len(self.resident), 0), np.int32)
+        return Plan(nothing, nothing.astype(np.int64))
+
+    def _settle(self, plan: Plan, fetched: npt.NDArray[np.uint8], quota: npt.NDArray[np.int64]) -> tuple[int, int]:
         missed = np.where(plan.slot < 0, plan.selected, -1)
         values = self._policy.values(self.layer, np.concatenate([self.resident, missed], axis=1))
-        return pool.admit(
-            self.resident, self._where, plan.selected, plan.slot, values, self._pinned, fetched, self.memory
+        moved = pool.admit(
+            self.resident,
+            self._where,
+            self._slots.addresses,
+            quota,
+            plan.selected,
+            plan.slot,
+            values,
+            self._pinned,
+            fetched,
         )
+        self._tell()
+        return moved
 
-    def warm(self, stream: int, blocks: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> None:
-        """Let ``stream`` hold exactly ``blocks`` (int32 [n], n <= share), whose bytes are ``data`` [n, block bytes]."""
-        count = len(blocks)
-        self._grow(int(blocks.max(initial=0)) + 1)
-        self._where[stream] = -1
-        self.resident[stream] = -1
-        if not count:
-            return
-        self._place(np.full(count, stream), np.arange(count), blocks)
-        self.memory[stream, :count] = data
+    def _tell(self) -> None:
+        """Let a policy that depends on it know who is hot."""
+        if self._listener is not None:
+            self._listener.placed(self.layer, self.resident)
 
-    def _place(
-        self, streams: npt.NDArray[np.int64], slots: npt.NDArray[np.int64], blocks: npt.NDArray[np.int32]
-    ) -> None:
-        leaving = self.resident[streams, slots]
-        gone = leaving >= 0
-        self._where[streams[gone], leaving[gone]] = -1
-        self.resident[streams, slots] = blocks
-        self._where[streams, blocks] = slots
-
-    def _grow(self, blocks: int) -> None:
+    def _know(self, blocks: int) -> None:
+        """Keep books on blocks up to number ``blocks`` - 1."""
         streams, have = self._where.shape
         if blocks >= have:
             wide = max(2 * have, blocks + 1)

@@ -1,69 +1,161 @@
-"""What the tiered layers of one cache share: the device, the policy, the DRAM limit and two work buffers."""
+"""What the tiered layers of one cache share: the device, the policy, what may be hot, and two work buffers."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nearkv.cache.buffers import BlockBuffer, aligned_bytes
+from nearkv.cache.buffers import BlockBuffer
 from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.hot_budget import HotBudget, selected_blocks
 from nearkv.cache.pool import LayerPool
-from nearkv.cache.selection import MOST_OF_ONE_HEAD
+from nearkv.cache.scoring import LayerScorer
+from nearkv.cache.scoring_runtime import ScoringRuntime
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
-from nearkv.errors import MemoryLimitError
+from nearkv.cache.tail import StreamWindows
 from nearkv.policy import create
+from nearkv.tiers.emergency import EmergencyMode
+from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers.device import Device
 from nearkv_drivers.wire import BLOCK_TOKENS
 
-DEFAULT_HOT_SHARE = 2.0
-"""Hot blocks per block of a step's selection where no DRAM limit is given: consecutive selections overlap by about
-three quarters, so the union of the last few steps fits, and few blocks are fetched."""
-
-MOST_HOT_SHARE = 16
-"""Hot blocks per selected block beyond which a DRAM limit is not used up, where the context's length is unknown."""
-
 
 class Runtime:
-    """Shared by the ``layers`` tiered layers of a cache; one step or prefill touches one layer at a time.
+    """Shared by the tiered ``layers`` (their numbers in the model); one step or prefill touches one layer at a time.
 
     ``staging`` holds one layer's full KV during prefill (the source of its write-behind), ``gather`` one layer's
     selected blocks during decode (only those fetched, where the host attends). Both are shared, so memory beyond the
     hot pool stays at one layer's.
     """
 
-    def __init__(self, config: TierConfig, device: Device, layers: int) -> None:
+    def __init__(
+        self,
+        config: TierConfig,
+        device: Device,
+        layers: Sequence[int],
+        plan: WindowPlan | None = None,
+        emergency: EmergencyMode | None = None,
+    ) -> None:
         self.config = config
         self.device = device
-        self.layers = layers
+        self.layers = list(layers)
         self.policy = create(config.policy)
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
+        self.scoring = ScoringRuntime(config, device, len(self.layers), self.stats)
+        self._hot = HotBudget(config, len(self.layers), plan, self.scoring.reserve)
+        self._emergency = emergency
+        self._bits: int | None = None
         self._staging: dict[Geometry, BlockBuffer] = {}
         self._staging_user: LayerStore | None = None
+        self._writer: LayerStore | None = None
         self._gather: dict[Geometry, BlockBuffer] = {}
 
     def selected_blocks(self, newest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Blocks that the budget leaves each stream beside its ``newest`` [S] tokens (sinks included): int64 [S]."""
-        return np.maximum((self.config.budget - newest) // BLOCK_TOKENS, 0)
+        return selected_blocks(self.config, newest)
 
-    def pool(self, layer: int, geometry: Geometry) -> LayerPool:
-        """The hot pool of ``layer``, its share of the DRAM limit. Raises MemoryLimitError naming what is needed."""
-        share = self._hot_blocks(geometry)
-        nbytes = geometry.streams * share * geometry.kv_block_bytes
-        memory = aligned_bytes(nbytes).reshape(geometry.streams, share, geometry.kv_block_bytes)
-        return LayerPool(layer, geometry, memory, self.policy, self.config.sink_blocks)
+    # --- what holds now --------------------------------------------------------------------------------------------
+
+    def geometry(self, keys: torch.Tensor) -> Geometry:
+        """The geometry of a layer whose first ``keys`` are [batch, kv_heads, n, head_dim]."""
+        batch, kv_heads, tokens, head_dim = keys.shape
+        if self._bits is None:
+            # The batch is known from here on: whether this cache starts in an emergency is decided now.
+            kv_bytes = batch * max(tokens, self.config.expected_tokens) * kv_heads * 2 * head_dim * keys.element_size()
+            self._watch(batch, kv_bytes)
+            active = self._emergency is not None and self._emergency.active
+            self._bits = self._emergency.settings.bits if self._emergency and active else self.config.bits
+        return Geometry(batch, kv_heads, head_dim, keys.dtype, self._bits)
+
+    def begin_step(self, layer: int, geometry: Geometry, newest: StreamWindows) -> None:
+        """A decode step of ``layer``; the first one's stands for the model's."""
+        if layer != self.layers[0]:
+            return
+        self.stats.steps += 1
+        if self._emergency is not None:
+            tokens = int((newest.first_block * BLOCK_TOKENS + newest.tokens).sum())
+            self._watch(geometry.batch, tokens * geometry.token_bytes)
+
+    def quota(self, layer: int, geometry: Geometry, newest: StreamWindows) -> npt.NDArray[np.int64]:
+        """Slots of ``layer``'s streams in the hot pool, int64 [S]. Raises MemoryLimitError for a limit too small."""
+        quota, bound = self._hot.quota(self.layers.index(layer), geometry, newest, self.alpha)
+        self.stats.hot_bound = bound
+        return quota
+
+    @property
+    def alpha(self) -> float | None:
+        """The share of tokens that may be hot now, or None."""
+        if self._emergency is not None and self._emergency.active:
+            return self._emergency.settings.alpha
+        return self.config.alpha
+
+    @property
+    def bits(self) -> int:
+        """Precision of this cache's score blocks."""
+        return self.config.bits if self._bits is None else self._bits
+
+    def _watch(self, batch: int, layer_kv_bytes: int) -> None:
+        """Tell the emergency mode about the load; a layer's full KV would take ``layer_kv_bytes``."""
+        if self._emergency is not None and self.config.dram_limit is not None:
+            share = self.config.dram_limit / max(layer_kv_bytes * len(self.layers), 1)
+            self.stats.events += self._emergency.update(batch, share)
+
+    # --- the two sides of a layer ----------------------------------------------------------------------------------
+
+    def pool(self, layer: int, geometry: Geometry, newest: StreamWindows) -> LayerPool:
+        """The hot pool of ``layer``. Raises MemoryLimitError naming what is needed."""
+        quota = self.quota(layer, geometry, newest)
+        return LayerPool(layer, geometry, self.policy, self.config.sink_blocks, quota)
 
     def store(self, layer: int, geometry: Geometry) -> LayerStore:
         """The drive side of ``layer``."""
         return LayerStore(
             layer, geometry, self.device, self.allocator, math.ceil(self.config.expected_tokens / BLOCK_TOKENS)
         )
+
+    def scorer(self, layer: int, geometry: Geometry, store: LayerStore) -> LayerScorer:
+        """What scores the blocks of ``layer``."""
+        return self.scoring.scorer(layer, geometry, store)
+
+    def fetch(
+        self,
+        store: LayerStore,
+        streams: npt.NDArray[np.int64],
+        blocks: npt.NDArray[np.int64],
+        addresses: npt.NDArray[np.uint64],
+    ) -> int:
+        """Read ``blocks`` of ``streams`` from the drive to host ``addresses``, all [n], and check them.
+
+        Passes through the link's cap where an emergency mode may set one. Returns the number of drive reads.
+        """
+        nbytes = len(streams) * store.geometry.kv_block_bytes
+        link = None if self._emergency is None else self._emergency.link
+        if link is not None:
+            with self.stats.timed("link"):
+                link.take(nbytes)
+        start = time.perf_counter()
+        reads = store.fetch(streams, blocks, addresses)
+        if link is not None:
+            link.measured(nbytes, time.perf_counter() - start)
+        store.verify(streams, blocks, addresses)
+        return reads
+
+    def write_behind(self, store: LayerStore) -> None:
+        """Wait for the layer before, as ``store`` is about to write: buffers of one layer's blocks are enough then."""
+        if self._writer is not None and self._writer is not store:
+            self._writer.settle()
+        self._writer = store
+
+    # --- work buffers ----------------------------------------------------------------------------------------------
 
     def staging(self, geometry: Geometry, user: LayerStore, blocks: int, device: torch.device) -> BlockBuffer:
         """The buffer of one layer's full KV, at least ``blocks`` per stream, once its last user's writes are done."""
@@ -102,24 +194,3 @@ class Runtime:
             buffer = held[geometry] = BlockBuffer(geometry, pinned=device.type == "cuda")
         buffer.reserve(blocks)
         return buffer
-
-    def _hot_blocks(self, geometry: Geometry) -> int:
-        """Blocks per stream that may stay hot within the DRAM limit."""
-        config = self.config
-        wanted = int(self.selected_blocks(np.array([config.recent_blocks * BLOCK_TOKENS]))[0])
-        if config.dram_limit is None:
-            return max(math.ceil(DEFAULT_HOT_SHARE * wanted), config.sink_blocks + 1)
-        per_block = self.layers * geometry.streams * geometry.kv_block_bytes
-        tails = self.layers * geometry.streams * (config.recent_blocks + 1) * BLOCK_TOKENS * geometry.token_bytes
-        gather = geometry.streams * MOST_OF_ONE_HEAD * wanted * geometry.kv_block_bytes
-        share = (config.dram_limit - tails - gather) // per_block
-        if share < config.sink_blocks + 1:
-            need = tails + gather + (config.sink_blocks + 1) * per_block
-            raise MemoryLimitError(
-                f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a "
-                f"budget of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one "
-                f"layer's fetched blocks {gather:,}, sink and one hot block per stream {need - tails - gather:,}); "
-                "raise the limit or lower the budget"
-            )
-        expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
-        return int(min(share, expected or MOST_HOT_SHARE * wanted))

@@ -6,6 +6,8 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from nearkv.tiers.emergency import Event
+
 
 @dataclass
 class CacheStats:
@@ -13,15 +15,27 @@ class CacheStats:
 
     steps: int = 0
     """Decode steps, counted at the first tiered layer."""
-    selected_blocks: int = 0
     hits: int = 0
+    """Selected blocks found in the hot pool, sinks left out: they never leave it."""
     misses: int = 0
+    """Selected blocks that were fetched from the drive."""
+    reads: int = 0
+    """Drive reads that fetched them: blocks that lie side by side on the drive are one read."""
     promotions: int = 0
     """Fetched blocks that stayed hot."""
+    demotions: int = 0
+    """Blocks that left the hot pool: their DRAM copy was dropped."""
+    warm_blocks: int = 0
+    """Blocks read from the drive to fill the pool at the end of a prompt."""
+    hot_bound: str = ""
+    """What kept more blocks from being hot at the last step (:class:`~nearkv.cache.hot_budget.Bound`)."""
+    events: list[Event] = field(default_factory=list)
+    """What the emergency mode changed, and why."""
     bad_score_blocks: int = 0
     """Score blocks that the device reported as damaged; they were left out of the selection."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Host seconds by part of the decode step: score, fetch, gather, attend, admit."""
+    """Host seconds by part of the decode step: score, fetch, gather, attend, admit; and link, the part of fetch
+    that waited for the link's cap."""
 
     @property
     def hit_rate(self) -> float:

@@ -5,7 +5,8 @@ Life of a block: written once, when sealed; the drive is a complete backing stor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,53 +14,54 @@ import numpy.typing as npt
 from nearkv.cache.buffers import BlockBuffer, token_view
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.runs import BlockRuns, ScoreRun, scattered_runs, span_runs
 from nearkv_drivers import native
 from nearkv_drivers.device import Device, ReadHandle, StorageError
-from nearkv_drivers.runs import Places
 from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
 
 GROWTH_BLOCKS = 64
 """Blocks by which a stream's extents grow once what was expected is used up."""
 
+KEPT_SPANS = 4
+"""Ranges of blocks whose runs a stream remembers: all of them, or the host's and the drive's part."""
 
-@dataclass
-class ScoreRun:
-    """``blocks`` score blocks of segment number ``segment`` that follow each other from drive address ``offset``."""
 
-    offset: int
-    blocks: int
-    segment: int
+class Keeper(Protocol):
+    """Keeps something of every block in DRAM beside the drive's copy."""
+
+    def sealed(
+        self, stream: int, first: int, kv_blocks: npt.NDArray[np.uint8], score_blocks: npt.NDArray[np.uint8]
+    ) -> None:
+        """Blocks ``first`` and following of ``stream`` were sealed: uint8 [n, kv block bytes] and [n, score bytes]."""
 
 
 class StreamIndex:
     """Where one stream's blocks lie, and against which segments its keys were encoded."""
 
-    def __init__(self) -> None:
+    def __init__(self, block_bytes: int) -> None:
+        self.block_bytes = block_bytes
         self.segments: list[Segment] = []
         self.runs: list[ScoreRun] = []
         self.score_extent: ScoreExtent | None = None
         self.kv_next = 0
         self.kv_room = 0
-        self._first = 0
-        self._first_runs: tuple[Places, slice | list[int]] = (), slice(0)
+        self._spans: dict[tuple[int, int], BlockRuns] = {}
 
-    def first_runs(self, blocks: int) -> tuple[Places, slice | list[int]]:
-        """Places of the runs that hold the first ``blocks`` score blocks, and an index of their segments.
+    def span(self, first: int, last: int) -> BlockRuns:
+        """The runs that hold blocks ``first`` .. ``last`` (exclusive).
 
-        Sealed blocks stay where they are, so the answer is kept until another count is asked for.
+        Sealed blocks stay where they are, so the answers to the last few questions are kept.
         """
-        if blocks != self._first:
-            places, segments, left = [], [], blocks
-            for run in self.runs:
-                if left <= 0:
-                    break
-                places.append((run.offset, min(run.blocks, left)))
-                segments.append(run.segment)
-                left -= run.blocks
-            in_order = segments == list(range(len(segments)))
-            self._first = blocks
-            self._first_runs = tuple(places), slice(len(segments)) if in_order else segments
-        return self._first_runs
+        found = self._spans.get((first, last))
+        if found is None:
+            if len(self._spans) >= KEPT_SPANS:
+                self._spans.clear()
+            found = self._spans[first, last] = span_runs(self.runs, first, last, self.block_bytes)
+        return found
+
+    def scattered(self, blocks: npt.NDArray[np.int64]) -> BlockRuns:
+        """The runs that hold ``blocks`` (ascending, distinct)."""
+        return scattered_runs(self.runs, blocks, self.block_bytes)
 
 
 class LayerStore:
@@ -70,31 +72,40 @@ class LayerStore:
     ) -> None:
         self.layer = layer
         self.geometry = geometry
-        self.streams = [StreamIndex() for _ in range(geometry.streams)]
+        self.streams = [StreamIndex(geometry.score_block_bytes) for _ in range(geometry.streams)]
         self.sealed = np.zeros(geometry.streams, np.int64)
         """Blocks of each stream that are on the drive (or on their way there)."""
+        self.keepers: list[Keeper] = []
         self._device = device
         self._allocator = allocator
         self._expected = expected_blocks
         self._kv_offset = np.full((geometry.streams, max(expected_blocks, GROWTH_BLOCKS)), -1, np.int64)
         self._crc = np.zeros(self._kv_offset.shape, np.uint32)
-        self._pending: list[tuple[ReadHandle, object]] = []
+        self._pending: list[tuple[ReadHandle, npt.NDArray[np.uint8]]] = []
         self._scaling: tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]] | None = None
 
-    def seal(self, stream: int, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
-        """Put ``blocks`` (uint8 [n, kv block bytes], contiguous) of ``stream`` behind those already sealed.
+    def seal(self, streams: range, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
+        """Put ``blocks`` (uint8 [R, n, kv block bytes]) of R ``streams`` behind those already sealed, equally many.
 
         The writes are in flight when this returns; ``blocks`` must not change until :meth:`settle`. ``adopt`` lets the
-        blocks join the last segment where its scale allows. Raises ContractError naming layer, head and token for
-        keys that are not finite.
+        blocks join a stream's last segment where its scale allows. Raises ContractError naming layer, head and token
+        for keys that are not finite.
         """
-        index, first = self.streams[stream], int(self.sealed[stream])
-        segment, number = self._encode(stream, blocks, first, adopt)
-        self._reserve_tables(first + len(blocks))
-        self._append_scores(index, segment, number)
-        self._crc[stream, first : first + len(blocks)] = native.crc32c_rows(blocks)
-        self._append_kv(stream, blocks, first)
-        self.sealed[stream] += len(blocks)
+        first, count = int(self.sealed[streams[0]]), blocks.shape[1]
+        segments = self._encode(streams, blocks, first, adopt)
+        self._reserve_tables(first + count)
+        for stream, rows, (segment, number) in zip(streams, blocks, segments, strict=True):
+            self._append_scores(self.streams[stream], segment, number)
+            self._crc[stream, first : first + count] = native.crc32c_rows(rows)
+            self._append_kv(stream, rows, first)
+            for keeper in self.keepers:
+                keeper.sealed(stream, first, rows, segment.blocks)
+        self.sealed[streams] += count
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Bytes of the buffers whose writes nobody has waited for."""
+        return sum(data.nbytes for _, data in self._pending)
 
     def settle(self) -> None:
         """Wait for every write in flight. Raises StorageError naming the first that failed."""
@@ -118,11 +129,20 @@ class LayerStore:
         centres, scales = self._scaling
         return (centres, scales) if len(streams) == len(centres) else (centres[streams], scales[streams])
 
-    def read(
+    def fetch(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
-    ) -> ReadHandle:
-        """Read KV ``blocks`` of ``streams`` to host ``addresses`` in one batch; check with :meth:`verify` when done."""
-        return self._device.read(self._kv_offset[streams, blocks], self.geometry.kv_block_bytes, addresses)
+    ) -> int:
+        """Read KV ``blocks`` of ``streams`` to host ``addresses``, all [n], in one batch; check with :meth:`verify`.
+
+        In order of drive address, so that neighbours become one read wherever they go in memory. Returns how many
+        reads that makes. Raises StorageError.
+        """
+        size = self.geometry.kv_block_bytes
+        offsets = self._kv_offset[streams, blocks]
+        order = np.argsort(offsets)
+        offsets = offsets[order]
+        self._device.read(offsets, size, addresses[order]).wait()
+        return len(offsets) and 1 + int(np.count_nonzero(np.diff(offsets) != size))
 
     def verify(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
@@ -145,29 +165,71 @@ class LayerStore:
         if not len(streams):
             return
         addresses = target.addresses(streams, blocks)
-        self.read(streams, blocks, addresses).wait()
+        self.fetch(streams, blocks, addresses)
         self.verify(streams, blocks, addresses)
 
-    def _encode(self, stream: int, blocks: npt.NDArray[np.uint8], first: int, adopt: bool) -> tuple[Segment, int]:
-        """Encode the keys of ``blocks``; returns the new segment and the number of the one it is scored with."""
-        index, g = self.streams[stream], self.geometry
-        one = Geometry(1, 1, g.head_dim, g.dtype, g.bits)
-        keys = token_view(blocks[None], one)[0, 0, :, :, 0].reshape(-1, g.head_dim).float().numpy()
-        name = self.layer << 32 | stream
+    def _encode(
+        self, streams: range, blocks: npt.NDArray[np.uint8], first: int, adopt: bool
+    ) -> list[tuple[Segment, int]]:
+        """Encode the keys of ``blocks`` [R, n, bytes]; per stream the new segment and the one it is scored with."""
+        g = self.geometry
+        one = Geometry(1, len(streams), g.head_dim, g.dtype, g.bits)
+        keys = token_view(blocks, one)[0, ..., 0, :].flatten(1, 2).float().numpy()
+        last = [self.streams[stream].segments[-1:] for stream in streams]
         try:
-            if adopt and index.segments and native.can_adopt(keys, index.segments[-1]):
-                segment = native.encode_segment(keys, g.bits, stream=name, first_block=first, adopt=index.segments[-1])
-                return segment, len(index.segments) - 1
-            segment = native.encode_segment(keys, g.bits, stream=name, first_block=first)
+            joins = np.zeros(len(streams), np.bool_)
+            if adopt and all(last):
+                joins = native.can_adopt_all(keys, [segment for (segment,) in last])
+            return self._encode_rows(keys, streams, first, joins, last)
         except ContractError as error:
-            raise ContractError(
-                f"layer {self.layer}, KV head {stream % g.kv_heads}, sequence {stream // g.kv_heads}, "
-                f"tokens from {first * BLOCK_TOKENS}: {error}"
-            ) from error
-        # Only the centre and the scale are needed again; the blocks would be a second copy of what the drive holds.
-        index.segments.append(replace(segment, blocks=segment.blocks[:0].copy()))
-        self._scaling = None
-        return segment, len(index.segments) - 1
+            raise self._named(keys, streams, first, error) from error
+
+    def _encode_rows(
+        self,
+        keys: npt.NDArray[np.float32],
+        streams: range,
+        first: int,
+        joins: npt.NDArray[np.bool_],
+        last: list[list[Segment]],
+    ) -> list[tuple[Segment, int]]:
+        """Encode ``keys`` [R, tokens, d]: those that join their stream's ``last`` segment, and those that start one."""
+        encoded: dict[int, tuple[Segment, int]] = {}
+        for joining in (True, False):
+            rows = np.flatnonzero(joins == joining).tolist()
+            if not rows:
+                continue
+            segments = native.encode_segments(
+                keys if len(rows) == len(keys) else keys[rows],
+                self.geometry.bits,
+                streams=[self.layer << 32 | streams[row] for row in rows],
+                first_blocks=[first] * len(rows),
+                adopt=[last[row][0] for row in rows] if joining else None,
+            )
+            for row, segment in zip(rows, segments, strict=True):
+                encoded[row] = segment, self._segment_of(streams[row], segment, new=not joining)
+        return [encoded[row] for row in range(len(streams))]
+
+    def _named(self, keys: npt.NDArray[np.float32], streams: range, first: int, error: ContractError) -> ContractError:
+        """``error`` with the layer, head and token of the first key that is not finite, if there is one."""
+        bad = np.argwhere(~np.isfinite(keys).all(axis=2))
+        if not len(bad):
+            return ContractError(f"layer {self.layer}: {error}")
+        row, token = bad[0].tolist()
+        sequence, head = divmod(streams[row], self.geometry.kv_heads)
+        at = first * BLOCK_TOKENS + token
+        return ContractError(
+            f"layer {self.layer}, KV head {head}, sequence {sequence}: the key of token {at} is not finite "
+            "(NaN or infinity)"
+        )
+
+    def _segment_of(self, stream: int, segment: Segment, *, new: bool) -> int:
+        """The number of the segment that ``segment``'s blocks are scored with; a ``new`` one is added."""
+        segments = self.streams[stream].segments
+        if new:
+            # Only centre and scale are needed again; the blocks would be a second copy of what the drive holds.
+            segments.append(replace(segment, blocks=segment.blocks[:0].copy()))
+            self._scaling = None
+        return len(segments) - 1
 
     def _append_scores(self, index: StreamIndex, segment: Segment, number: int) -> None:
         blocks, size = segment.blocks, self.geometry.score_block_bytes

@@ -14,17 +14,24 @@ from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class StreamWindows(NamedTuple):
-    """Per stream int64 [S]: ``first_block``, where the window starts, and its ``tokens``."""
+    """Per stream int64 [S]: ``first_block``, where the window starts, and its ``tokens``.
+
+    ``blocks`` int32 [S, n] are the numbers of the blocks in it, the unsealed one included, -1 padded.
+    """
 
     first_block: npt.NDArray[np.int64]
     tokens: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.int32]
 
 
 @lru_cache(2)
 def _stream_windows(start: tuple[int, ...], length: tuple[int, ...], kv_heads: int) -> StreamWindows:
     """The same for all layers of a step, hence the cache."""
     starts, lengths = (np.repeat(np.array(each, np.int64), kv_heads) for each in (start, length))
-    windows = StreamWindows(starts // BLOCK_TOKENS, lengths - starts)
+    first, count = starts // BLOCK_TOKENS, -(-lengths // BLOCK_TOKENS)
+    within = first[:, None] + np.arange(int((count - first).max()))
+    blocks = np.where(within < count[:, None], within, -1).astype(np.int32)
+    windows = StreamWindows(first, lengths - starts, blocks)
     for array in windows:
         array.flags.writeable = False
     return windows
@@ -85,6 +92,19 @@ class Tail:
                 self.pairs[sequence].narrow(1, count, 1).copy_(tokens[sequence])
         self.length = [length + 1 for length in self.length]
         return [sequence for sequence, length in enumerate(self.length) if length % BLOCK_TOKENS == 0]
+
+    @property
+    def leaving(self) -> list[int]:
+        """Per sequence the number of the block that the next token pushes out of the window, or -1."""
+        return [
+            start // BLOCK_TOKENS if count == self.capacity else -1
+            for start, count in zip(self.start, self.counts, strict=True)
+        ]
+
+    @property
+    def oldest_blocks(self) -> torch.Tensor:
+        """The first 32 tokens [batch, kv_heads, 32, 2, head_dim] of every window: a view."""
+        return self.pairs[:, :, :BLOCK_TOKENS]
 
     def newest_block(self, sequence: int) -> torch.Tensor:
         """The last 32 tokens [kv_heads, 32, 2, head_dim] of ``sequence``."""

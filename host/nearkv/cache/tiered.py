@@ -17,7 +17,10 @@ from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
 from nearkv.errors import UnsupportedError
 from nearkv.models import ATTENTION, TIERED, layer_plan
+from nearkv.tiers.emergency import EmergencyMode
+from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers.device import Device
+from nearkv_drivers.wire import BLOCK_TOKENS
 
 
 class TieredCache(Cache):
@@ -25,7 +28,8 @@ class TieredCache(Cache):
 
     ``model`` (attached, see :func:`nearkv.attach`) or its config; ``device`` a Device, or a URL that is opened and
     closed with the cache; ``settings`` as in :class:`~nearkv.TierConfig`. One cache serves one prompt (or one batch).
-    Use it as a context manager, or call :meth:`close`.
+    ``emergency`` is a mode that watches the load across caches; its normal settings are this cache's. Use it as a
+    context manager, or call :meth:`close`.
     """
 
     def __init__(
@@ -33,18 +37,23 @@ class TieredCache(Cache):
         model: PreTrainedModel | PreTrainedConfig,
         device: Device | str,
         config: TierConfig | None = None,
+        *,
+        emergency: EmergencyMode | None = None,
         **settings: Any,
     ) -> None:
         if config is not None and settings:
             raise TypeError("give either a TierConfig or its settings, not both")
-        plan = layer_plan(model if isinstance(model, PreTrainedConfig) else model.config)
+        model_config = model if isinstance(model, PreTrainedConfig) else model.config
+        plan = layer_plan(model_config)
         if not isinstance(model, PreTrainedConfig) and not str(model.config._attn_implementation).startswith(ATTENTION):
             raise UnsupportedError("the model does not use nearkv's attention yet: call nearkv.attach(model) first")
         self.config = config if config is not None else TierConfig(**settings)
+        tiered = [number for number, (kind, _) in enumerate(plan) if kind == TIERED]
+        windows = _window_plan(self.config, len(tiered), model_config)
+        _check_emergency(self.config, emergency)
         self._owned = isinstance(device, str)
         self.drive: Device = nearkv_drivers.open(device) if isinstance(device, str) else device
-        tiered = sum(kind == TIERED for kind, _ in plan)
-        self._runtime = Runtime(self.config, self.drive, tiered)
+        self._runtime = Runtime(self.config, self.drive, tiered, windows, emergency)
         super().__init__(
             layers=[
                 TieredLayer(number, self._runtime) if kind == TIERED else WindowLayer(**arguments)
@@ -62,13 +71,19 @@ class TieredCache(Cache):
         """The layers whose KV lies on the drive."""
         return [layer for layer in self.layers if isinstance(layer, TieredLayer) and layer.is_initialized]
 
+    def scoring_report(self) -> dict[str, Any]:
+        """How scoring was divided (``beta``) and what the first stage saved (``first_stage``); None where off."""
+        return self._runtime.scoring.report()
+
     def dram_bytes(self) -> dict[str, int]:
-        """Host bytes that hold KV now: hot pool, newest tokens, fetched blocks, prefill staging, sliding windows."""
+        """Host bytes that hold KV now, by tier: see docs/cache.md for what each covers."""
         layers = self.tiered_layers
         return {
-            "hot_pool": sum(layer.pool.memory.nbytes for layer in layers),
+            "hot_pool": sum(layer.pool.nbytes for layer in layers),
             "newest": sum(layer.tail.nbytes for layer in layers),
+            "in_flight": sum(layer.store.in_flight_bytes for layer in layers),
             "windows": sum(layer.nbytes for layer in self.layers if isinstance(layer, WindowLayer)),
+            **self._runtime.scoring.dram_bytes(),
             **self._runtime.buffer_bytes,
         }
 
@@ -87,6 +102,28 @@ class TieredCache(Cache):
             target.load(keys, values)
         elif isinstance(target, WindowLayer):
             target.update(keys, values)
+
+    def warm_up(self) -> None:
+        """The prompt is complete: fill the hot pool for what follows. The first decode step does it otherwise."""
+        for layer in self.tiered_layers:
+            layer.warm_up()
+
+    @property
+    def alpha(self) -> float | None:
+        """The share of tokens that may be hot now, or None where only the DRAM limit bounds them."""
+        return self._runtime.alpha
+
+    @property
+    def bits(self) -> int:
+        """Precision of the score blocks: the setting, unless the prompt came in an emergency."""
+        return self._runtime.bits
+
+    def hot_tokens(self) -> int:
+        """Tokens, over all streams, that have a copy in DRAM: the hot pool's blocks and the newest tokens."""
+        return sum(
+            int((layer.pool.resident >= 0).sum()) * BLOCK_TOKENS + int(layer.tail.streams.tokens.sum())
+            for layer in self.tiered_layers
+        )
 
     def settle(self) -> None:
         """Wait until every sealed block is on the drive. Raises StorageError naming the first that failed."""
@@ -108,3 +145,33 @@ class TieredCache(Cache):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _window_plan(config: TierConfig, layers: int, model: PreTrainedConfig) -> WindowPlan | None:
+    """The window plan of ``config``, if it has one. Raises UnsupportedError where it is not for this model's shape."""
+    if config.window_plan is None:
+        return None
+    plan = WindowPlan.load(config.window_plan)
+    text = model.get_text_config(decoder=True)
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    if plan.blocks.shape != (layers, heads):
+        have = " x ".join(map(str, plan.blocks.shape))
+        raise UnsupportedError(
+            f"{config.window_plan}: a plan for {have} layers and KV heads, made for {plan.model}; this model "
+            f"has {layers} tiered layers x {heads} KV heads: profile a trace of it with `nearkv trace windows`"
+        )
+    return plan
+
+
+def _check_emergency(config: TierConfig, emergency: EmergencyMode | None) -> None:
+    """Raise ValueError where the mode and the cache do not mean the same by normal."""
+    if emergency is None:
+        return
+    if config.dram_limit is None:
+        raise ValueError("the emergency mode lets alpha follow the DRAM limit: set dram_limit")
+    normal = emergency.normal
+    if (normal.alpha, normal.bits) != (config.alpha, config.bits):
+        raise ValueError(
+            f"the emergency mode returns to alpha {normal.alpha} and {normal.bits} bits, this cache is set to alpha "
+            f"{config.alpha} and {config.bits} bits: give both the same"
+        )

@@ -28,6 +28,8 @@ def compare(
     dram_limit: options.DramLimit = None,
     bits: options.Bits = options.DEFAULT_BITS,
     policy: options.PolicyName = options.DEFAULT_POLICY,
+    alpha: options.Alpha = None,
+    window_plan: options.Windows = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Compare nearkv with a dense StaticCache: likelihood, agreement, speed, memory, selected attention mass."""
@@ -45,6 +47,9 @@ def compare(
         policy,
         tokens=context + tokens,
         kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
+        alpha=alpha,
+        window_plan=window_plan,
+        model=model,
     )
     task = Comparison(torch.tensor(ids[:context]), ids[context : context + tokens])
     report = run_comparison(loaded.model, device or options.default_device(), config, task, bars(Console(stderr=True)))

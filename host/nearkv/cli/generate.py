@@ -28,6 +28,10 @@ def generate(
     dram_limit: options.DramLimit = None,
     bits: options.Bits = options.DEFAULT_BITS,
     policy: options.PolicyName = options.DEFAULT_POLICY,
+    alpha: options.Alpha = None,
+    window_plan: options.Windows = None,
+    beta: options.Beta = None,
+    first_stage: options.FirstStage = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Most tokens to generate.")] = 128,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     json_file: options.JsonFile = None,
@@ -36,14 +40,22 @@ def generate(
     if prompt is None and prompt_file is None:
         raise typer.BadParameter("give a prompt, --prompt-file, or both")
     console, notes = Console(soft_wrap=True), Console(stderr=True)
-    text = "\n\n".join(
-        part for part in (None if prompt_file is None else options.read_text(prompt_file), prompt) if part
-    )
+    text = _prompt_text(prompt, prompt_file)
     loaded = load(model)
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
     config = options.tier_config(
-        budget, dram_limit, bits, policy, tokens=expected, kv_bytes_per_token=kv_bytes_per_token(loaded.model.config)
+        budget,
+        dram_limit,
+        bits,
+        policy,
+        tokens=expected,
+        kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
+        alpha=alpha,
+        window_plan=window_plan,
+        model=model,
+        beta=beta,
+        first_stage=first_stage,
     )
     attach(loaded.model)
     with TieredCache(loaded.model, device or options.default_device(), config) as cache:
@@ -68,6 +80,11 @@ def generate(
         write_json(json_file, report)
 
 
+def _prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
+    """The text to read, then the prompt, whichever are given."""
+    return "\n\n".join(part for part in (prompt_file and options.read_text(prompt_file), prompt) if part)
+
+
 def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
     """Token ids [n] of ``text``, in the model's chat template unless ``raw`` or it has none."""
     rendered = text if raw else loaded.chat_turn(text)
@@ -85,7 +102,19 @@ def _summary(report: dict[str, Any]) -> Table:
     table.add_row("KV in DRAM", f"{human_bytes(dram)} ({report['resident_kv_fraction']:.1%} of the full KV)")
     table.add_row("score blocks in device DRAM", human_bytes(report["device_dram_bytes"]))
     table.add_row("written to the drive", human_bytes(report["drive_bytes_written"]))
+    placement = report["placement"]
+    hot = f"{placement['hot_tokens_fraction']:.1%} (bound: {placement['bound']})"
+    table.add_row("tokens hot", hot)
     table.add_row("hot-pool hit rate", f"{report['hit_rate']:.1%}")
     table.add_row("read from the drive per token", human_bytes(report["bytes_by_path_per_token"]["drive_to_host"]))
+    if (beta := report["scoring"]["beta"]) is not None:
+        scored, bound = beta["host_bytes"] / max(beta["host_bytes"] + beta["drive_bytes"], 1), beta["limit"]
+        table.add_row("scored by the host", f"{scored:.1%} (beta {beta['beta']:.2f}; {bound.partition(':')[0]})")
+    if (stage := report["scoring"]["first_stage"]) is not None:
+        table.add_row("blocks scored after the first stage", f"{stage['scored_share']:.1%}")
+        table.add_row("selected mass that it keeps (audits)", f"{stage['kept_mass']:.2%}")
+    for name, rate in report["device"].items():
+        if name.startswith("simulated_"):
+            table.add_row(name.replace("_", " "), f"{human_bytes(rate)}/s")
     table.add_row("decode", f"{report['tokens_per_second']:.1f} tokens/s")
     return table

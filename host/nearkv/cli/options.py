@@ -10,6 +10,9 @@ import typer
 
 from nearkv.cache.config import TierConfig
 from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv.policy import names
+from nearkv.selectors import SUMMARIES
+from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers import DeviceError
 from nearkv_drivers.urls import parse_size
 
@@ -24,7 +27,26 @@ DramLimit = Annotated[
     typer.Option("--dram-limit", help="Host memory for KV during decode, such as 64MiB, or a share of the KV: 6%."),
 ]
 Bits = Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")]
-PolicyName = Annotated[str, typer.Option("--policy", help="Which blocks stay hot.")]
+PolicyName = Annotated[str, typer.Option("--policy", help=f"Which blocks stay hot: {', '.join(names())}.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option("--alpha", help="Share of the context's tokens that stays hot, such as 0.2, as the context grows."),
+]
+Windows = Annotated[
+    Path | None,
+    typer.Option("--window-plan", help="Divides the hot blocks over layers and heads; from `nearkv trace windows`."),
+]
+Beta = Annotated[
+    str | None,
+    typer.Option("--beta", help="Host bytes scored per drive byte, or adaptive. Default: the drive scores all."),
+]
+FirstStage = Annotated[
+    str | None,
+    typer.Option(
+        "--first-stage",
+        help=f"Summary in DRAM that proposes which blocks are scored: {', '.join(sorted(SUMMARIES))}. Default: none.",
+    ),
+]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 
 DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lru"
@@ -38,11 +60,22 @@ def default_device() -> str:
 
 
 def tier_config(
-    budget: int, dram_limit: str | None, bits: int, policy: str, *, tokens: int, kv_bytes_per_token: int
+    budget: int,
+    dram_limit: str | None,
+    bits: int,
+    policy: str,
+    *,
+    tokens: int,
+    kv_bytes_per_token: int,
+    alpha: float | None = None,
+    window_plan: Path | None = None,
+    model: str | None = None,
+    beta: str | None = None,
+    first_stage: str | None = None,
 ) -> TierConfig:
     """The settings for a context of ``tokens``. A DRAM limit in per cent is a share of those tokens' dense KV.
 
-    Raises typer.BadParameter naming the option.
+    A ``window_plan`` must have been made for ``model``. Raises typer.BadParameter naming the option.
     """
     limit: int | None = None
     if dram_limit is not None and dram_limit.endswith("%"):
@@ -56,9 +89,29 @@ def tier_config(
         except DeviceError as error:
             raise typer.BadParameter(str(error)) from error
     try:
-        return TierConfig(budget=budget, dram_limit=limit, bits=bits, policy=policy, expected_tokens=tokens)
+        if window_plan is not None:
+            WindowPlan.load(window_plan, None if model is None else Path(model).name)
+        return TierConfig(
+            budget=budget,
+            dram_limit=limit,
+            alpha=alpha,
+            window_plan=None if window_plan is None else str(window_plan),
+            bits=bits,
+            policy=policy,
+            expected_tokens=tokens,
+            beta=_beta(beta),
+            first_stage=first_stage,
+        )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _beta(text: str | None) -> float | str | None:
+    """A number where it is one; TierConfig refuses other words than the one it knows."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def read_text(path: Path) -> str:

@@ -14,9 +14,11 @@ from nearkv.selectors import (
 )
 from nearkv.selectors.base import Selector, create, names, register
 from nearkv.selectors.mass import COMPARED, measure
+from nearkv.selectors.summaries import SUMMARIES
 
 __all__ = [
     "COMPARED",
+    "SUMMARIES",
     "Selector",
     "create",
     "hierarchical",

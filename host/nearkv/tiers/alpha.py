@@ -13,7 +13,7 @@ ALPHA = 0.2
 
 @dataclass(frozen=True)
 class AlphaBudget:
-    """``hot_tokens`` may be in DRAM: ``pinned_tokens`` (sink, recent blocks, unsealed tail) and the pool's blocks."""
+    """``hot_tokens`` may be in DRAM: ``pinned_tokens`` (sinks and newest tokens) and the pool's other blocks."""
 
     hot_tokens: int
     pinned_tokens: int
@@ -21,25 +21,29 @@ class AlphaBudget:
 
     @property
     def used_tokens(self) -> int:
-        """Tokens in DRAM with the pool full: never above ``hot_tokens``."""
+        """Tokens in DRAM with the pool full: never above ``hot_tokens``, unless the pinned ones alone are."""
         return self.pinned_tokens + self.pool_blocks * BLOCK_TOKENS
 
+    @property
+    def pinned_only(self) -> bool:
+        """Whether the pinned tokens alone take more than alpha allows."""
+        return self.pinned_tokens > self.hot_tokens
 
-def alpha_budget(tokens: int, alpha: float, *, sink_blocks: int, recent_blocks: int) -> AlphaBudget:
-    """What alpha allows for a stream of ``tokens``; sealed recent blocks and the unsealed tail are pinned.
 
-    Token-exact: floor(alpha · tokens) in rational arithmetic, because 0.29 · 100 is below 29 in floating point.
-    Raises ValueError if the pinned tokens alone exceed it, with the smallest alpha that does not.
+def alpha_budget(tokens: int, alpha: float, *, sink_blocks: int, newest_tokens: int) -> AlphaBudget:
+    """What alpha allows for a stream of ``tokens``, whose sinks and ``newest_tokens`` are pinned.
+
+    The newest tokens are the unsealed tail and the sealed blocks that are kept with it. Token-exact: floor(alpha ·
+    tokens) in rational arithmetic, because 0.29 · 100 is below 29 in floating point. Attention always reads what is
+    pinned, so that stays hot even where a short context's alpha is less.
     """
-    if tokens < 0 or not 0 < alpha <= 1:
-        raise ValueError(f"alpha must lie in (0, 1] and tokens cannot be negative, not {alpha} and {tokens}")
-    hot = int(Fraction(str(alpha)) * tokens)
-    sealed, tail = divmod(tokens, BLOCK_TOKENS)
-    pinned = min(sealed, sink_blocks + recent_blocks) * BLOCK_TOKENS + tail
-    if pinned > hot:
+    if not 0 <= newest_tokens <= tokens or not 0 < alpha <= 1:
         raise ValueError(
-            f"alpha {alpha:g} allows {hot} hot tokens of {tokens}, sink, recent and tail need {pinned}: "
-            f"raise alpha to {pinned / tokens:.3f}"
+            f"alpha must lie in (0, 1] and the newest tokens among all, not {alpha}, {newest_tokens} of {tokens}"
         )
-    pool = min((hot - pinned) // BLOCK_TOKENS, sealed - min(sealed, sink_blocks + recent_blocks))
+    hot = int(Fraction(str(alpha)) * tokens)
+    older = (tokens - newest_tokens) // BLOCK_TOKENS
+    sinks = min(older, sink_blocks)
+    pinned = sinks * BLOCK_TOKENS + newest_tokens
+    pool = min(max(hot - pinned, 0) // BLOCK_TOKENS, older - sinks)
     return AlphaBudget(hot, pinned, pool)

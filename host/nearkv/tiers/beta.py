@@ -6,7 +6,10 @@ selected share alpha moves on from DRAM and from the drive (all in bytes per sec
     serial:      Mc/fc + alpha·Mc/Bc = Ms/fs + alpha·Ms/Bs
     overlapped:  max(Mc/fc, alpha·Mc/Bc) = max(Ms/fs, alpha·Ms/Bs)
 
-Beta = Mc/Ms follows from either. It balances time and plans no capacity: :func:`split` clamps it to the DRAM budget
+Where the selection waits for both sides' scores, as in :mod:`nearkv.cache`, what is transferred afterwards is the same
+however the scoring was divided. There alpha is 0, the links drop out, and the drive's rate includes what it stages.
+
+Beta = Mc/Ms follows from each. It balances time and plans no capacity: :func:`split` clamps it to the DRAM budget
 and says which limit bound.
 """
 
@@ -15,6 +18,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
 
 SKEW_GAIN = 0.15
 """The SmartSSD article's correction: beta grows by 15 % of the skew of the selections."""
@@ -36,16 +42,19 @@ class Limit(Enum):
 
 @dataclass(frozen=True)
 class Rates:
-    """Measured bytes per second: scoring on host (fc) and drive (fs), transfer from DRAM (Bc) and drive (Bs)."""
+    """Measured bytes per second: scoring on host (fc) and drive (fs), transfer from DRAM (Bc) and drive (Bs).
+
+    A link that nothing has moved over yet is None.
+    """
 
     host_score: float
     drive_score: float
-    host_link: float
-    drive_link: float
+    host_link: float | None = None
+    drive_link: float | None = None
 
     def __post_init__(self) -> None:
         for name, rate in vars(self).items():
-            if not (rate > 0 and math.isfinite(rate)):
+            if rate is not None and not (rate > 0 and math.isfinite(rate)):
                 raise ValueError(f"the rate {name} must be positive and finite, not {rate}: measure it first")
 
     def host_seconds(self, nbytes: float, alpha: float, pipeline: Pipeline) -> float:
@@ -94,16 +103,17 @@ def split(total_bytes: int, dram_bytes: int, balanced: float) -> Split:
     return Split(host, drive, host / drive if drive else math.inf, balanced, limit)
 
 
-def selection_skew(counts: list[int]) -> float:
+def selection_skew(counts: npt.ArrayLike) -> float:
     """Gini coefficient (0 even, 1 all in one) of how often each block was selected."""
-    ordered = sorted(counts)
-    n, total = len(ordered), sum(ordered)
+    ordered = np.sort(np.asarray(counts, np.float64), axis=None)
+    n, total = ordered.size, ordered.sum()
     if not total:
         return 0.0
-    weighted = sum((2 * i - n + 1) * count for i, count in enumerate(ordered))
-    return weighted / (n * total)
+    return float(((2 * np.arange(n) - n + 1) * ordered).sum() / (n * total))
 
 
-def _seconds(nbytes: float, alpha: float, score: float, link: float, pipeline: Pipeline) -> float:
-    scoring, transfer = nbytes / score, alpha * nbytes / link
+def _seconds(nbytes: float, alpha: float, score: float, link: float | None, pipeline: Pipeline) -> float:
+    if alpha and link is None:
+        raise ValueError(f"a share of {alpha} is transferred over a link whose rate is not measured")
+    scoring, transfer = nbytes / score, alpha * nbytes / link if link else 0.0
     return max(scoring, transfer) if pipeline is Pipeline.OVERLAPPED else scoring + transfer

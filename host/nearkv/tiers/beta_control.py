@@ -22,10 +22,10 @@ class Measured:
 
 
 class BetaController:
-    """Keeps running rates and the current :class:`Split` of ``total_bytes``."""
+    """Keeps running rates and the balanced beta that follows from them."""
 
-    def __init__(self, rates: Rates, *, alpha: float, pipeline: Pipeline, dram_bytes: int, skew: float = 0.0) -> None:
-        self._rates, self._alpha, self._pipeline, self._dram, self._skew = rates, alpha, pipeline, dram_bytes, skew
+    def __init__(self, rates: Rates, *, alpha: float, pipeline: Pipeline, skew: float = 0.0) -> None:
+        self._rates, self._alpha, self._pipeline, self._skew = rates, alpha, pipeline, skew
         self._beta = beta(rates, alpha, pipeline, skew)
 
     @property
@@ -38,9 +38,13 @@ class BetaController:
         """The beta in force."""
         return self._beta
 
-    def split(self, total_bytes: int) -> Split:
-        """How to divide the next step's ``total_bytes``."""
-        return split(total_bytes, self._dram, self._beta)
+    def split(self, total_bytes: int, dram_bytes: int) -> Split:
+        """How to divide the next step's ``total_bytes``, of which ``dram_bytes`` may be hot."""
+        return split(total_bytes, dram_bytes, self._beta)
+
+    def set_skew(self, skew: float) -> None:
+        """Correct for selections that are this uneven from the next observation on."""
+        self._skew = skew
 
     def observe(self, **paths: Measured) -> bool:
         """Learn one step's measurements by rate name (``host_score``, ``drive_score``, ``host_link``, ``drive_link``).
@@ -53,8 +57,9 @@ class BetaController:
             if name not in current:
                 raise ValueError(f"there is no path {name!r}; there are: {', '.join(current)}")
             if measured.nbytes > 0 and measured.seconds > 0:
-                pace = (1 - SMOOTHING) / current[name] + SMOOTHING * measured.seconds / measured.nbytes
-                current[name] = 1 / pace
+                now = measured.seconds / measured.nbytes
+                before = now if current[name] is None else 1 / current[name]
+                current[name] = 1 / ((1 - SMOOTHING) * before + SMOOTHING * now)
         self._rates = Rates(**current)
         wanted = beta(self._rates, self._alpha, self._pipeline, self._skew)
         if abs(wanted / self._beta - 1) <= HYSTERESIS:

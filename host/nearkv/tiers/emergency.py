@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nearkv.tiers.alpha import ALPHA
-from nearkv.tiers.token_bucket import TokenBucket
+from nearkv.tiers.link import Link
+
+_LOG = logging.getLogger(__name__)
 
 ALPHA_STEP = 0.01
 """Smallest change of alpha within the mode: every change moves blocks."""
@@ -30,9 +33,12 @@ class EmergencyConfig:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the mode decides: the hot share, the precision of scoring, and the share of the link that may be used."""
+    """What the mode decides: the hot share, the precision of scoring, and the share of the link that may be used.
 
-    alpha: float = ALPHA
+    ``alpha`` None: only the DRAM limit bounds what is hot.
+    """
+
+    alpha: float | None = ALPHA
     bits: int = 8
     link_share: float = 1.0
 
@@ -43,26 +49,30 @@ class Event:
 
     step: int
     what: str
-    before: float
-    after: float
+    before: float | None
+    after: float | None
     reason: str
 
 
 class EmergencyMode:
-    """Follows the load step by step; :attr:`settings` is what holds now."""
+    """Follows the load step by step; :attr:`settings` is what holds now.
+
+    It outlives caches: :class:`~nearkv.TieredCache` takes one as ``emergency`` and calls :meth:`update` when its batch
+    is known and at every decode step. A cache that starts while the mode is active encodes its prompt in ``bits``.
+    """
 
     def __init__(
         self,
         normal: Settings,
         config: EmergencyConfig | None = None,
         *,
-        link: TokenBucket | None = None,
-        link_rate: float = 0.0,
+        link: Link | None = None,
         listener: Callable[[Event], None] = lambda event: None,
     ) -> None:
-        """``link`` is the transfer path's bucket, which runs at ``link_rate`` bytes/s when nothing is wrong."""
-        self._normal, self._config = normal, config or EmergencyConfig()
-        self._link, self._link_rate, self._listener = link, link_rate, listener
+        """``link`` is the transfer path that is capped; by default one whose rate is measured."""
+        self.normal, self._config = normal, config or EmergencyConfig()
+        self.link = link or Link()
+        self._listener = listener
         self._step, self._calm = 0, 0
         self.active = False
         self.settings = normal
@@ -79,14 +89,15 @@ class EmergencyMode:
         if loaded:
             low, high = config.alpha_range
             alpha = min(max(dram_share, low), high)
-            if self.active and abs(alpha - self.settings.alpha) < ALPHA_STEP:
-                alpha = self.settings.alpha
+            held = self.settings.alpha
+            if self.active and held is not None and abs(alpha - held) < ALPHA_STEP:
+                alpha = held
             wanted = Settings(alpha, config.bits, config.link_share)
             reason = f"batch {batch} is above {config.batch}; DRAM holds {dram_share:.1%} of its KV"
         elif self.active and self._calm < config.calm_steps:
             return []
         else:
-            wanted = replace(self._normal)
+            wanted = self.normal
             reason = f"batch was at or below {config.batch} for {self._calm} steps"
         self.active = loaded
         return self._change(wanted, reason)
@@ -97,9 +108,10 @@ class EmergencyMode:
             for (name, before), after in zip(vars(self.settings).items(), vars(wanted).values(), strict=True)
             if before != after
         ]
-        if self._link is not None and wanted.link_share != self.settings.link_share:
-            self._link.set_rate(self._link_rate * wanted.link_share)
+        if wanted.link_share != self.link.share:
+            self.link.cap(wanted.link_share)
         self.settings = wanted
         for event in events:
+            _LOG.warning("step %d: %s from %s to %s: %s", *vars(event).values())
             self._listener(event)
         return events

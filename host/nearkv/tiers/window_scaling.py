@@ -8,8 +8,10 @@ total pool size.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +56,45 @@ class WindowPlan:
         Path(path).write_text(json.dumps(fields) + "\n")
 
     @classmethod
-    def load(cls, path: str | Path, model: str) -> WindowPlan:
-        """Read a plan. Raises ValueError if it is damaged or was made for another model."""
+    def load(cls, path: str | Path, model: str | None = None) -> WindowPlan:
+        """Read a plan. Raises ValueError if it is missing, damaged, or made for another model than ``model``."""
         try:
             fields: dict[str, Any] = json.loads(Path(path).read_text())
             plan = cls(fields["model"], np.array(fields["windows"], np.float64), np.array(fields["blocks"], np.int64))
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: no such window plan; make one with `nearkv trace windows`") from error
         except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path}: not a window plan ({error})") from error
-        if plan.model != model:
+        if model is not None and plan.model != model:
             raise ValueError(f"{path}: made for {plan.model}, not for {model}; profile a trace of {model}")
         if plan.blocks.shape != plan.windows.shape or plan.blocks.ndim != 2 or (plan.blocks < 0).any():
             raise ValueError(f"{path}: windows and blocks must both be [layers, KV heads]")
         return plan
+
+
+def apportion(plan: WindowPlan, slots: int) -> Ints:
+    """``slots`` pool slots divided as ``plan`` divides its blocks: int64 [L, S], together exactly ``slots``.
+
+    By highest averages (Sainte-Laguë), so that no stream's part falls when ``slots`` grows: a pool that follows alpha
+    then holds its sum at every moment, whichever layers have followed already.
+    """
+    return _apportion(plan.blocks.tobytes(), plan.blocks.shape, slots).copy()
+
+
+@lru_cache(8)
+def _apportion(blocks: bytes, shape: tuple[int, ...], slots: int) -> Ints:
+    """Kept, as all layers of a step ask for the same."""
+    weight = np.maximum(np.frombuffer(blocks, np.int64).astype(np.float64), 1e-9)
+    most = min(slots, 2 * math.ceil(slots * weight.max() / weight.sum()) + 2)
+    averages = weight / (2 * np.arange(most)[:, None] + 1)
+    best = np.argsort(-averages, axis=None, kind="stable")[:slots]
+    return np.bincount(best % len(weight), minlength=len(weight)).astype(np.int64).reshape(shape)
+
+
+def together(profiles: Sequence[WindowProfile]) -> WindowProfile:
+    """Profiles of several texts, with the same model and windows, as one: mean blocks (rounded up), all hits."""
+    blocks, hits = (sum(getattr(one, name) for one in profiles) for name in ("blocks", "hits"))
+    return WindowProfile(profiles[0].model, profiles[0].windows, -(-blocks // len(profiles)), hits)
 
 
 def window_blocks(chosen: npt.NDArray[np.int32], window: float) -> Ints:

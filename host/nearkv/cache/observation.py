@@ -1,0 +1,78 @@
+"""What a policy gets to see: every step's selection and ranking, and what the prompt's last queries select."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.cache.tail import StreamWindows
+from nearkv.policy import Policy, UsesRanking
+from nearkv_drivers.device import ScoreResult
+
+PRIORITY_UNIT = 1 << 24
+"""Priorities are shares of a query head's attention mass in units of 2^-24, summed over the group."""
+
+
+def show_step(
+    policy: Policy,
+    layer: int,
+    results: Sequence[ScoreResult | None],
+    selected: npt.NDArray[np.int32],
+    priority: npt.NDArray[np.uint32],
+    newest: npt.NDArray[np.int32],
+) -> None:
+    """One decode step of ``layer``: ``selected`` blocks [S, k] with ``priority``, and the ``newest`` [S, n] as well.
+
+    The newest blocks, which no device scores, have priority 0. ``results`` go further down the ranking.
+    """
+    if isinstance(policy, UsesRanking):
+        policy.rank(layer, *_ranking(results))
+    always = np.zeros(newest.shape, np.uint32)
+    policy.observe(layer, np.concatenate([newest, selected], axis=1), np.concatenate([always, priority], axis=1))
+
+
+def show_prompt(
+    policy: Policy,
+    layer: int,
+    shares: npt.NDArray[np.float32],
+    newest: StreamWindows,
+    *,
+    group: int,
+    wanted: int,
+    sinks: int,
+) -> None:
+    """The prompt's last queries as if they had been decode steps that select ``wanted`` blocks, sinks included.
+
+    ``shares`` [S, P, blocks] are the means over ``group`` query heads of the shares of the attention mass.
+    """
+    index = np.arange(shares.shape[2])
+    key = np.where(index < newest.first_block[:, None, None], shares, np.float32(-1))
+    key[:, :, :sinks] += 2  # always selected, where they exist
+    order = np.argsort(-key, axis=2, kind="stable")[:, :, : 2 * wanted].astype(np.int32)
+    units = np.rint(np.take_along_axis(shares, order, axis=2).astype(np.float64) * group * PRIORITY_UNIT)
+    priority = np.minimum(units, 2**32 - 1).astype(np.uint32)
+    ranked = np.where(order < newest.first_block[:, None, None], order, np.int32(-1))
+    always = np.zeros(newest.blocks.shape, np.uint32)
+    for step in range(shares.shape[1]):
+        blocks, found = ranked[:, step], priority[:, step]
+        if isinstance(policy, UsesRanking):
+            policy.rank(layer, blocks, found)
+        policy.observe(
+            layer,
+            np.concatenate([newest.blocks, blocks[:, :wanted]], axis=1),
+            np.concatenate([always, found[:, :wanted]], axis=1),
+        )
+
+
+def _ranking(results: Sequence[ScoreResult | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
+    """What the device ranked, int32 [S, m] -1 padded and uint32 [S, m]: more than was selected."""
+    most = max((len(result.positions) for result in results if result is not None), default=0)
+    ranked = np.full((len(results), most), -1, np.int32)
+    priority = np.zeros(ranked.shape, np.uint32)
+    for row, result in enumerate(results):
+        if result is not None:
+            ranked[row, : len(result.positions)] = result.positions
+            priority[row, : len(result.positions)] = result.priorities
+    return ranked, priority
