@@ -7,7 +7,7 @@ EXTRAS := dev,gguf,bench,sim,trace
 SOURCES := $(shell git ls-files 'drivers/native/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode clean
+.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,9 @@ $(VENV)/.installed: $(VENV)/bin/activate pyproject.toml constraints.txt
 $(VENV)/.built: $(VENV)/.installed CMakeLists.txt $(SOURCES)
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
+
+build-rtl: build ## build the Verilated kernel that `rtl:` devices run, ahead of the first one
+	$(BIN)/python -m nearkv_drivers.rtl_build
 
 demo: build ## find a needle in a long text, dense and through nearkv, and compare the two
 	$(BIN)/nearkv demo --json build/demo.json

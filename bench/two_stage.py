@@ -5,7 +5,8 @@
 One dense pass yields the keys of every layer that attends to the whole context and the queries of its last positions
 (KEYS.npz keeps them: a long pass takes minutes). Every layer's keys are sealed onto the drive with a first stage
 beside it; each step asks it, and the drive alone, which blocks to read. Reported: score blocks that the drive reads,
-audits included; the true attention mass that either selection holds; summary bytes and the host time of proposing.
+audits included; the true attention mass that either selection holds; summary bytes; the host time of proposing, and
+the processor time of a layer's step, in which the emulated drive's own work counts.
 The context is taken as whole for every step.
 """
 
@@ -141,7 +142,7 @@ def selected_mass(results: list, ask: Question, truth: np.ndarray) -> np.ndarray
 def measure(device: Device, layers: list[tuple[Layer, list]], name: str) -> dict[str, float]:
     kind, stats = SUMMARIES[name], FirstStageStats()
     one_bytes = two_bytes = summary_bytes = kv_bytes = 0
-    kept, seconds = [], 0.0
+    kept, cpu = [], {"one_stage": 0.0, "two_stages": 0.0}
     for number, (layer, questions) in enumerate(layers):
         stage = FirstStage(
             kind, layer.geometry, stats, most_blocks=int(layer.sealed[0]), loss=0.01, sink_blocks=SINK, layer=number
@@ -150,12 +151,12 @@ def measure(device: Device, layers: list[tuple[Layer, list]], name: str) -> dict
         summary_bytes += stage.nbytes
         kv_bytes += 2 * 2 * layer.keys.size
         for ask, truth in questions:
-            start = device.telemetry().bytes_scored
+            start, begin = device.telemetry().bytes_scored, time.process_time()
             alone = one.score(ask)
-            middle = device.telemetry().bytes_scored
-            begin = time.perf_counter()
+            middle, between = device.telemetry().bytes_scored, time.process_time()
             staged = two.score(ask)
-            seconds += time.perf_counter() - begin
+            cpu["one_stage"] += between - begin
+            cpu["two_stages"] += time.process_time() - between
             one_bytes += middle - start
             two_bytes += device.telemetry().bytes_scored - middle
             kept.append(selected_mass(staged, ask, truth) / selected_mass(alone, ask, truth))
@@ -168,7 +169,7 @@ def measure(device: Device, layers: list[tuple[Layer, list]], name: str) -> dict
         "summary_share_of_kv": summary_bytes / kv_bytes,
         "summary_bytes_per_score_byte_saved": stats.summary_bytes_read / (one_bytes - two_bytes),
         "propose_us_per_layer_step": 1e6 * stats.seconds / len(kept),
-        "score_us_per_layer_step": 1e6 * seconds / len(kept),
+        **{f"{name}_cpu_us_per_layer_step": 1e6 * seconds / len(kept) for name, seconds in cpu.items()},
     }
 
 

@@ -95,3 +95,13 @@ def tail_mass(
     isa: str = "",
 ) -> npt.NDArray[np.int32]: ...
 def copy_blocks(sources: npt.NDArray[np.uint64], destinations: npt.NDArray[np.uint64], length: int) -> None: ...
+def summary_shares(
+    rows: npt.NDArray[np.uint8],
+    streams: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    features: npt.NDArray[np.float32],
+    outside: npt.NDArray[np.float32],
+) -> npt.NDArray[np.float32]: ...
+def choose_candidates(
+    shares: npt.NDArray[np.float32], counts: npt.NDArray[np.int64], fractions: npt.NDArray[np.float64], sinks: int
+) -> npt.NDArray[np.uint8]: ...

@@ -129,7 +129,8 @@ def plan(request: ScoreRequest, capabilities: Capabilities, slab_bytes: int, dri
     blocks = sum(count for _, count in runs.places)
     if blocks > capabilities.max_blocks:
         raise DeviceError(f"a request of {blocks} blocks is too long (at most {capabilities.max_blocks}): split it")
-    layout = cut(runs.places, block_bytes(width, request.bits), slab_bytes)
+    lay_out = cut if runs.repeats else cut.__wrapped__
+    layout = lay_out(runs.places, block_bytes(width, request.bits), slab_bytes)
     if layout.end > drive_bytes:
         raise DeviceError(f"a run up to drive address {layout.end} was never written: the drive ends at {drive_bytes}")
     return Planned(request, runs, layout)

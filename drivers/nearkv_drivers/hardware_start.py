@@ -66,17 +66,20 @@ class HardwareStart:
                 f"{self._name} wrote no completion record of interface version {_INTERFACE['interface_version']}: it "
                 "was built from other sources, or its arguments or results did not cross (nearkv device selftest)"
             )
-        if record["status"]:
-            status = _STATUS.get(record["status"], str(record["status"]))
-            raise DeviceError(
-                f"{self._name} stopped at request {record['failed']} of {count} with {status} "
-                "(docs/kernel-interface.md, Status)"
-            )
+        self.check_status(record["status"], record["failed"])
         if record["completed"] != count:
             raise DeviceError(
                 f"{self._name} completed {record['completed']} of {count} requests: it was started with other arguments"
             )
         return Completion(record["cycles"], record["beats"], record["stream_cycles"])
+
+    def check_status(self, status: int, failed: int) -> None:
+        """Raise DeviceError for a ``status`` other than OK, which request ``failed`` caused."""
+        if status:
+            raise DeviceError(
+                f"{self._name} stopped at request {failed} of {len(self)} with {_STATUS.get(status, status)} "
+                "(docs/kernel-interface.md, Status)"
+            )
 
     def results(self, results: npt.NDArray[np.uint8]) -> list[ScoreResult]:
         """One result per command from result memory; raises DeviceError where its bytes contradict themselves."""

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv_drivers.device import DeviceError, ScoreResult
-from nearkv_drivers.hardware import kernel_interface
-from nearkv_drivers.hardware_start import around_empty
+from nearkv_drivers.hardware_start import HardwareStart, around_empty
 from nearkv_drivers.kernel import Command, Reduction
-from nearkv_drivers.kernel_memory import BEAT, pack_commands, parse_result, result_beats
+from nearkv_drivers.kernel_memory import BEAT
 from nearkv_drivers.memory import address_of, aligned_buffer
 from nearkv_drivers.rtl_figures import Figures, Start
 
@@ -86,7 +85,6 @@ class RtlKernel:
         self._memory = memory
         self._reduction = reduction
         self.figures = Figures()
-        self._status = {code: name for name, code in kernel_interface()["status"].items()}
         self._lib = _bind(library)
         self._kernel = self._lib.nearkv_rtl_open(address_of(memory), memory.size, latency, bytes_per_cycle)
         if not self._kernel:
@@ -110,7 +108,8 @@ class RtlKernel:
         return around_empty(commands, self._run_hardware, self._reduction)
 
     def _run_hardware(self, commands: list[Command]) -> list[ScoreResult]:
-        image = pack_commands(commands)
+        start = HardwareStart(commands, "the simulated kernel")
+        image = start.image
         results = aligned_buffer(image.result_bytes, BEAT)
         counters = _Counters()
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
@@ -120,16 +119,8 @@ class RtlKernel:
         )  # fmt: skip
         if failed:
             raise DeviceError(f"the simulated kernel failed: {message.value.decode(errors='replace')}")
-        if counters.status:
-            name = self._status.get(counters.status, str(counters.status))
-            raise DeviceError(
-                f"the simulated kernel stopped at request {counters.failed} of {len(commands)} with {name} "
-                "(docs/kernel-interface.md, Status)"
-            )
+        start.check_status(counters.status, counters.failed)
         self.figures.add(
             Start(counters.cycles, counters.beats, counters.stream_cycles, counters.key_waits, len(commands))
         )
-        return [
-            parse_result(command.mode, results[at : at + BEAT * result_beats(command)])
-            for command, at in zip(commands, image.result_offsets, strict=True)
-        ]
+        return start.results(results)

@@ -15,12 +15,21 @@ Places = tuple[tuple[int, int], ...]
 
 
 class RunTable(Sequence[Run]):
-    """Runs at ``places``, and their ``c`` uint16, ``r`` uint8 and ``b`` int32, each [runs, G] and C-contiguous."""
+    """Runs at ``places``, and their ``c`` uint16, ``r`` uint8 and ``b`` int32, each [runs, G] and C-contiguous.
+
+    ``repeats`` says that later requests will have the same places, so that their layout is worth remembering.
+    """
 
     def __init__(
-        self, places: Places, c: npt.NDArray[np.uint16], r: npt.NDArray[np.uint8], b: npt.NDArray[np.int32]
+        self,
+        places: Places,
+        c: npt.NDArray[np.uint16],
+        r: npt.NDArray[np.uint8],
+        b: npt.NDArray[np.int32],
+        *,
+        repeats: bool = True,
     ) -> None:
-        self.places, self.c, self.r, self.b = places, c, r, b
+        self.places, self.c, self.r, self.b, self.repeats = places, c, r, b, repeats
 
     def __len__(self) -> int:
         return len(self.places)

@@ -67,6 +67,9 @@ module prove_axi_reader
       flight: assert (6'(reader.in_flight) == due + (arvalid ? beats : 6'd0));
       places: assert (reader.reserved == reader.in_flight + reader.fifo_count);
       counted: assert (6'(reader.fifo_count) == stored);
+      bounded: assert (reader.in_flight <= reader.reserved && reader.reserved <= 4'(FIFO_BEATS)
+                      && reader.fifo.stored <= 4'(FIFO_BEATS) && due <= 6'(FIFO_BEATS));
+      aligned: assert (reader.transfer.beats == 0 || reader.transfer.address[5:0] == 0);
       left: assert (reader.transfer.beats == BEATS_BITS'(flushed ? 6'd0 : wanted - (issued ? beats : 6'd0)));
       place: assert (reader.transfer.beats == 0
                      || reader.transfer.address == (issued ? araddr + {52'd0, beats, 6'd0} : next_address));

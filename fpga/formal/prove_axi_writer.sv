@@ -75,7 +75,7 @@ module prove_axi_writer
       idle_is_quiet: assert (!idle || (!awvalid && answered == bursts));
       // How the writer's own state relates to the above: lemmas that shorten the search.
       counted: assert (6'(writer.promised) == open);
-      owned: assert (writer.stored >= writer.promised);
+      owned: assert (writer.promised <= writer.stored && writer.stored <= 4'(FIFO_BEATS));
       lengths: assert (open + 6'(writer.sent) == (writer.lengths == 0 ? 6'd0 : writer.lengths == 1 ? head : head + next));
       not_over: assert (6'(writer.sent) < (writer.lengths == 0 ? 6'd1 : head));
       short: assert (writer.lengths == 0 || (head <= 6'(MAX_BURST) && (writer.lengths == 1 || next <= 6'(MAX_BURST))));

@@ -23,7 +23,11 @@ module prove_fifo (
   );
 
   always_ff @(posedge clk) begin
-    if (rst_n) counted: assert (4'(count) == held);
+    if (rst_n) begin
+      counted: assert (4'(count) == held);
+      // Where the followed entry lies: with it, the properties are inductive.
+      place: assert (!properties.following || queue.memory[2'(queue.read_pointer) + 2'(properties.ahead)] == properties.followed);
+    end
   end
 endmodule
 

@@ -50,6 +50,9 @@ module prove_queue #(
       nothing_invented: assert (!out_valid || held != 0);
       nothing_lost: assert (held <= 4'(CAPACITY));
       in_order: assert (!(out_valid && following && ahead == 0) || out_data == followed);
+      held_yet: assert (!following || ahead < held);
+      full: cover (held == 4'(CAPACITY));
+      passed: cover (following && ahead == 0 && leave);
     end
   end
 endmodule

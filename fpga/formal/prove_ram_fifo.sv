@@ -22,8 +22,17 @@ module prove_ram_fifo (
       .clk, .rst_n, .in_valid, .in_ready, .in_data, .out_valid, .out_ready, .out_data, .pick, .held
   );
 
+  wire logic [1:0] outside = 2'(queue.spare_valid) + 2'(queue.read_pending);  // entries that left the memory
   always_ff @(posedge clk) begin
-    if (rst_n) counted: assert (4'(count) == held);
+    if (rst_n) begin
+      counted: assert (4'(count) == held);
+      stored: assert (queue.stored <= 3'd4);
+      // Where the followed entry lies, from the output back to the memory: with it, the properties are inductive.
+      shown: assert (!properties.following || properties.ahead >= 4'(outside)
+                     || (properties.ahead == 0 ? out_data : queue.read_data) == properties.followed);
+      place: assert (!properties.following || properties.ahead < 4'(outside)
+                     || queue.memory[2'(queue.read_pointer) + 2'(properties.ahead - 4'(outside))] == properties.followed);
+    end
   end
 endmodule
 

@@ -22,6 +22,14 @@ module prove_skid (
       .clk, .rst_n, .in_valid, .in_ready, .in_data, .out_valid, .out_ready, .out_data, .pick, .held
   );
 
+  always_ff @(posedge clk) begin
+    if (rst_n) begin
+      // Where the followed entry lies: with it, the properties are inductive.
+      counted: assert (held == 4'(out_valid) + 4'(queue.spare_valid));
+      shown: assert (!queue.spare_valid || out_valid);
+      place: assert (!properties.following || (properties.ahead == 0 ? out_data : queue.spare) == properties.followed);
+    end
+  end
 endmodule
 
 `default_nettype wire

@@ -33,7 +33,7 @@ module nkv_keep_best
   // ---- chunks arrive in two halves of a RAM ------------------------------------------------------------------------
   (* ram_style = "block" *) logic [WIDTH-1:0] fresh[1<<AW];
   wire logic [1:0] ahead = 2'(chunk_in - chunk);
-  assign in_ready = active && ahead != 2'd2 && chunk_in != chunks;  // 3: the tail of the last chunk
+  assign in_ready = active && ahead != 2'd2 && chunk_in != chunks;  // 3: the tail of a chunk that was merged without it
   wire logic enter = in_valid && in_ready;
   wire logic chunk_entered = enter && index_in == size - 1'b1;
 
@@ -59,12 +59,13 @@ module nkv_keep_best
   end
 
   // ---- both runs are read ahead -----------------------------------------------------------------------------------
-  // fresh entries exist once written; the best so far is complete when a merge starts.
+  // fresh entries exist once written; the best so far is complete when a merge starts. A chunk may be merged before its
+  // tail has arrived, when everything so far was better: then nothing of the next one is there.
   logic [LEVELS:0] a_index, b_index;
   logic a_read, b_read, a_arrives, b_arrives;
   logic [WIDTH-1:0] a_data, b_data;
   logic [2:0] a_count, b_count;
-  wire logic written = ahead != 0 || b_index < index_in;
+  wire logic written = (ahead == 0) ? b_index < index_in : !ahead[1] || !ahead[0];
   assign a_read = active && chunk != chunks && have_a && a_index != size && a_count + 3'(a_arrives) < 3'd4;
   assign b_read = active && chunk != chunks && b_index != size && written && b_count + 3'(b_arrives) < 3'd4;
   always_ff @(posedge clk) begin

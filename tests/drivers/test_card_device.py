@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from rtl_cases import assert_same
+from rtl_cases import assert_same, random_commands
 from streams import Stream
 
 import nearkv_drivers
 from nearkv_drivers.device import Device, Mode
+from nearkv_drivers.native_kernel import NativeKernel
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -35,3 +38,20 @@ def test_results_and_bytes_moved_equal_the_emulated_drive(xrt_card, card_url, tm
     for got, want in zip(card, emulated, strict=True):
         assert_same(got, want)
     assert counted == expected
+
+
+def nothing_of(command):
+    """``command`` without its runs."""
+    fields = ("addresses", "blocks", "c", "r", "b")
+    return replace(command, **{name: getattr(command, name)[:0] for name in fields})
+
+
+def test_random_commands_and_empty_ones_equal_the_native_kernel(xrt_card, card_url, rng):
+    with nearkv_drivers.open(card_url("ddr=32MiB", "cus=2", compute_units=2)) as device:
+        memory, kernel = device._memory.memory, device._kernel
+        commands = random_commands(rng, memory, 20)
+        commands[3:3] = [replace(nothing_of(commands[0]), mode=Mode.MASS)]
+        for some in (commands, commands[3:4], []):
+            wanted = NativeKernel(memory).start(some).wait()
+            for got, want in zip(kernel.start(some).wait(), wanted, strict=True):
+                assert_same(got, want)

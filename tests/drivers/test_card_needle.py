@@ -49,4 +49,3 @@ def test_the_needle_is_found_with_the_tokens_of_the_emulated_drive(loaded, xrt_c
     assert answers["card"] == answers["emulated"]
     assert reports["card"]["bytes_by_path"] == reports["emulated"]["bytes_by_path"]
     assert reports["card"]["device"]["key_beats"] > 0
-    print(reports["card"]["device"], reports["card"]["bytes_by_path"], sum(session.step_seconds))

@@ -7,120 +7,28 @@ nothing.
 from __future__ import annotations
 
 import gc
-import warnings
+import sys
 
 import numpy as np
 import pytest
+from card_cases import score
 from rtl_cases import assert_same
 from streams import Stream
 
 import nearkv_drivers
 from nearkv_drivers._io import PoolEngine
-from nearkv_drivers.bring_up import BringUp
 from nearkv_drivers.cards import kernel as card_kernel
 from nearkv_drivers.cards import memory as card_memory
 from nearkv_drivers.cards import slots
-from nearkv_drivers.cards.device import P2pOffWarning, memory_bytes
+from nearkv_drivers.cards.device import memory_bytes
 from nearkv_drivers.cards.model import CardError
 from nearkv_drivers.cards.slots import LARGEST_SCALAR, Slot, set_scalar
 from nearkv_drivers.device import DeviceError, Mode
-
-SILENT_P2P_FAULTS = ("refused", "dead", "detached", "wraps", "misaligned")
 
 
 @pytest.fixture
 def stream(rng):
     return Stream(rng, 2, 40, 4, 64, 3)
-
-
-def score(url, stream, score_blocks=False):
-    """Open, write, score; returns result and telemetry."""
-    with nearkv_drivers.open(url) as device:
-        stream.write(device, 0, score_blocks=score_blocks)
-        [result] = device.submit([stream.request(Mode.MASS)]).wait()
-        return result, device.telemetry(), device.capabilities
-
-
-# P2P: allocation succeeds although the window is not mapped, and nobody says so
-
-
-@pytest.mark.parametrize("fault", SILENT_P2P_FAULTS)
-def test_a_p2p_window_that_does_not_work_is_found_out(xrt_card, card_url, stream, fault):
-    xrt_card.faults.p2p = fault
-    with pytest.warns(P2pOffWarning, match="THROUGH HOST MEMORY"):
-        result, telemetry, capabilities = score(card_url("ddr=8MiB"), stream)
-    stream.check(result, Mode.MASS)
-    assert not capabilities.p2p
-    assert telemetry.drive_to_device == 0
-    assert telemetry.drive_to_device_through_host == stream.stored_bytes
-
-
-@pytest.mark.parametrize("fault", SILENT_P2P_FAULTS)
-def test_who_insists_on_p2p_gets_an_error_instead(xrt_card, card_url, tmp_path, fault):
-    xrt_card.faults.p2p = fault
-    with pytest.raises(CardError, match=r"P2P does not work on card 0000:65:00\.1: "):
-        nearkv_drivers.open(card_url("ddr=8MiB", "p2p=on"))
-    assert [path.name for path in tmp_path.iterdir()] == ["nearkv.xclbin"]
-
-
-def test_where_p2p_works_the_drive_writes_into_the_card(xrt_card, card_url, stream, recwarn):
-    result, telemetry, capabilities = score(card_url("ddr=8MiB", "p2p=on"), stream)
-    stream.check(result, Mode.MASS)
-    assert capabilities.p2p
-    assert (telemetry.drive_to_device, telemetry.drive_to_device_through_host) == (stream.stored_bytes, 0)
-    assert not [one for one in recwarn if issubclass(one.category, P2pOffWarning)]
-
-
-def test_p2p_may_be_left_out_to_measure_without(xrt_card, card_url, stream):
-    with pytest.warns(P2pOffWarning, match="p2p=off asks for it"):
-        result, telemetry, _ = score(card_url("ddr=8MiB", "p2p=off"), stream)
-    stream.check(result, Mode.MASS)
-    assert telemetry.drive_to_device_through_host == stream.stored_bytes
-
-
-def test_the_p2p_buffer_is_gone_before_the_other_is_allocated(xrt_card, card_url, stream):
-    """The card's one bank has no room for both."""
-    xrt_card.faults.p2p = "detached"
-    with pytest.warns(P2pOffWarning):
-        result, *_ = score(card_url("ddr=128MiB"), stream)
-    stream.check(result, Mode.MASS)
-
-
-@pytest.mark.parametrize(
-    ("word", "remedy"),
-    [
-        ("disabled", r"P2P is off \(as after every cold boot\): sudo xrt-smi configure --p2p enable -d 0000:65:00.1"),
-        ("reboot", "reboot warm"),
-        ("no iomem", "reboot warm"),
-        ("error", "configure --p2p disable"),
-    ],
-)
-def test_the_warning_says_how_to_get_p2p_whatever_word_xrt_uses(xrt_card, card_url, word, remedy):
-    xrt_card.faults.p2p, xrt_card.faults.p2p_status = "refused", word
-    with pytest.warns(P2pOffWarning, match=remedy):
-        nearkv_drivers.open(card_url("ddr=8MiB")).close()
-
-
-def test_a_drive_file_without_direct_io_has_no_p2p(xrt_card, card_url, stream, monkeypatch):
-    monkeypatch.setattr("nearkv_drivers.drive_open._set_direct", lambda fd: False)
-    with pytest.raises(CardError, match=r"without direct I/O \(use ext4 or XFS"):
-        nearkv_drivers.open(card_url("ddr=8MiB", "p2p=on"))
-    with pytest.warns(P2pOffWarning, match="without direct I/O"):
-        result, telemetry, capabilities = score(card_url("ddr=8MiB"), stream)
-    stream.check(result, Mode.MASS)
-    assert (capabilities.direct_io, capabilities.p2p, telemetry.drive_to_device) == (False, False, 0)
-
-
-@pytest.mark.parametrize("fault", ["detached", "wraps"])
-def test_teeth_without_the_bring_up_scores_are_wrong(xrt_card, card_url, stream, monkeypatch, fault):
-    monkeypatch.setattr(BringUp, "from_host", lambda self: None)
-    monkeypatch.setattr(BringUp, "from_drive", lambda self, drive: None)
-    xrt_card.faults.p2p = fault
-    with nearkv_drivers.open(card_url("ddr=256KiB")) as device:  # windows: both halves are used
-        assert device.capabilities.p2p
-        stream.write(device, 0, score_blocks=False)
-        [result] = device.submit([stream.request(Mode.MASS)]).wait()
-    assert len(result.bad) > 0
 
 
 # Arguments: 32-bit integers only, everything else is dropped in silence
@@ -231,17 +139,6 @@ def test_everything_is_given_back(xrt_card, card_url, stream):
     assert xrt_card.bank.taken_bytes == 0
 
 
-def test_a_drive_file_on_another_drive_is_pointed_out(xrt_card, card_url, monkeypatch):
-    monkeypatch.setattr("nearkv_drivers.cards.device.drives_beside", lambda address: ["/dev/nvme1"])
-    for used, said in (("/dev/nvme1", None), ("/dev/nvme0", "lies on /dev/nvme0"), (None, "lies on no NVMe drive")):
-        monkeypatch.setattr("nearkv_drivers.cards.device.drive_of", lambda file, used=used: used)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            nearkv_drivers.open(card_url("ddr=8MiB")).close()
-        texts = [str(one.message) for one in caught]
-        assert [said in text and "0000:65:00.1 is /dev/nvme1" in text for text in texts] == ([True] if said else [])
-
-
 # The bitstream
 
 
@@ -344,7 +241,7 @@ def test_an_xrt_that_reports_nothing_is_no_obstacle(xrt_card, card_url, stream):
 
 
 def test_a_machine_without_pyxrt_is_told_where_it_comes_from(card_url, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyxrt", None)
+    monkeypatch.setitem(sys.modules, "pyxrt", None)
     with pytest.raises(DeviceError, match=r"pyxrt, which comes with XRT and is not on PyPI: install XRT, source /opt"):
         nearkv_drivers.open(card_url())
 

@@ -10,10 +10,14 @@ from rtl_cases import assert_same
 from streams import Stream
 
 import nearkv_drivers
-from nearkv_drivers.device import Device, DeviceError, Mode
+from nearkv_drivers.device import Device, DeviceError, Mode, Run, ScoreRequest
 from nearkv_drivers.hardware import rtl_sources
+from nearkv_drivers.kernel import Command
+from nearkv_drivers.memory import aligned_buffer
+from nearkv_drivers.native_kernel import reduce_native
 from nearkv_drivers.rtl import MAX_LATENCY_CYCLES, latency_cycles
 from nearkv_drivers.rtl_figures import KERNEL_HZ, Figures, Start
+from nearkv_drivers.rtl_kernel import RtlKernel
 
 
 @pytest.fixture
@@ -154,3 +158,33 @@ def test_figures_sum_over_starts_and_keep_the_last():
     assert (extra["last_start_cycles"], extra["last_start_beats"], extra["last_start_stalls"]) == (300, 60, 0)
     assert extra["beats_per_cycle"] == 100 / 110
     assert extra["kernel_requests"] == 3
+
+
+@pytest.mark.parametrize(("group", "most"), [(1, 65_536), (8, 65_536), (9, 32_768), (16, 32_768)])
+def test_it_refuses_more_blocks_than_its_store_holds(pair, group, most):
+    """The RTL keeps one row of eight log-masses a block, or two, in 65,536 rows; the emulated drive takes twice that."""
+    emulated, device = pair("64MiB")
+    assert device.capabilities.max_blocks == 65_536
+    assert emulated.capabilities.max_blocks == 1 << 17
+    coefficients = np.ones(group, np.uint16), np.zeros(group, np.uint8), np.zeros(group, np.int32)
+    run = Run(0, most + 1, *coefficients)
+    request = ScoreRequest([run], np.zeros((group, 32), np.int8), 4, Mode.TOPK, 1)
+    with pytest.raises(DeviceError, match=f"{most + 1} blocks for {group} query heads is more than the kernel's store"):
+        device.submit([request])
+
+
+@pytest.mark.parametrize(("group", "most"), [(8, 65_536), (9, 32_768)])
+def test_the_store_that_it_speaks_of_is_the_kernels(rtl_library, group, most):
+    """One block more, past the driver's check, and the RTL itself refuses the request."""
+    memory = aligned_buffer(1 << 16)
+    kernel = RtlKernel(rtl_library, memory, reduce_native, latency=1, bytes_per_cycle=64.0)
+    one = np.ones((1, group), np.uint16)
+    command = Command(
+        np.zeros(1, np.uint64), np.array([most + 1], np.uint32), one, one.astype(np.uint8), one.astype(np.int32),
+        np.zeros((group, 32), np.int8), np.zeros(group, np.int32), 4, Mode.MASS, 0,
+    )  # fmt: skip
+    try:
+        with pytest.raises(DeviceError, match="with BLOCKS"):
+            kernel.start([command]).wait()
+    finally:
+        kernel.close()

@@ -152,6 +152,34 @@ def test_the_report_says_what_the_run_needed(nearkv, plain, home, text_file):
     assert files(home) == {text_file, report_file}
 
 
+def test_beta_and_a_first_stage_are_reported(nearkv, plain, home, text_file):
+    answers = []
+    for options in ([], ["--beta", "adaptive"], ["--beta", "0.5", "--first-stage", "quest_int8"]):
+        report_file = home / "report.json"
+        code, _, lines = nearkv(
+            "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 20, "--budget", 160,
+            "--device", f"emulated:{home}/kv?ddr=64MiB&score=300MB/s&link=1GB/s", "--json", report_file, *options,
+        )  # fmt: skip
+        assert code == 0, lines
+        report = json.loads(report_file.read_text())
+        answers.append(report["new_tokens"])
+        beta, stage = report["scoring"]["beta"], report["scoring"]["first_stage"]
+        assert (beta is None) == ("--beta" not in options)
+        assert (stage is None) == ("--first-stage" not in options)
+        assert report["device"]["simulated_score_rate"] == 300e6
+        assert any("simulated score rate" in line for line in lines)
+        if beta is not None:
+            assert report["dram_bytes"]["score_copies"] > 0
+            assert beta["host_bytes"] > 0
+            assert beta["drive_bytes"] > 0
+            assert any("scored by the host" in line for line in lines)
+        if stage is not None:
+            assert report["dram_bytes"]["summaries"] > 0
+            assert 0 < stage["scored_share"] < 1
+            assert any("after the first stage" in line for line in lines)
+    assert answers[1] == answers[0]
+
+
 def test_file_and_prompt_are_one_text(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     options = ["--model", plain, "--max-new-tokens", 1, "--json", report_file]
@@ -242,6 +270,8 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
         (["generate", "hi", "--dram-limit", "much%"], "--dram-limit much%"),
         (["generate", "hi", "--dram-limit", "6 bananas"], "--dram-limit=6 bananas is not a size"),
         (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
+        (["generate", "hi", "--beta", "fast"], "or 'adaptive', not 'fast'"),
+        (["generate", "hi", "--first-stage", "infllm"], "no first stage is called 'infllm'; there are: mean_key, "),
         (["generate", "hi", "--window-plan", "/no/plan"], "/no/plan: no such window plan; make one with"),
         (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),
         (["generate", "hi", "--colour", "red"], "--colour"),
@@ -290,6 +320,22 @@ def test_keys_that_are_not_finite(fails, tmp_path_factory):
     folder = make_folder(tmp_path_factory.mktemp("poisoned"), poison=True)
     said = "layer 1, KV head 0, sequence 0: the key of token 0 is not finite"
     fails("generate", TEXT, "--model", folder, said=said)
+
+
+def test_a_window_plan_of_this_model_is_followed(nearkv, plain, home):
+    blocks, path, report_file = np.array([[1, 7], [0, 2]]), home / "plan.json", home / "report.json"
+    WindowPlan(plain.name, blocks, blocks).save(path)
+    options = ["--budget", 160, "--max-new-tokens", 3, "--window-plan", path, "--json", report_file]
+    code, _, lines = nearkv("generate", TEXT, "--model", plain, *options)
+    assert code == 0, lines
+    assert json.loads(report_file.read_text())["config"]["window_plan"] == str(path)
+
+
+def test_a_window_plan_of_another_name_is_refused(fails, plain, home):
+    blocks, path = np.ones((2, 2), np.int64), home / "plan.json"
+    WindowPlan("llama", blocks, blocks).save(path)
+    options = ["--model", plain, "--window-plan", path]
+    fails("generate", TEXT, *options, code=2, said=f"made for llama, not for {plain.name}; profile a trace")
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (2, 3)])

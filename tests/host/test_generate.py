@@ -52,6 +52,17 @@ def test_generate_reads_only_what_it_selects(model, ids, drive):
     assert cache.stats.bad_score_blocks == 0
 
 
+def test_a_pool_that_holds_everything_asks_the_drive_nothing(model, ids, drive):
+    cache = nearkv.TieredCache(model, drive, budget=1024)
+    with torch.inference_mode():
+        model(ids, cache=cache, use_cache=True)
+        decode(model, ids, cache, 1)
+    assert drive.counters.commands == 0
+    older = ids.shape[1] // 32 - 1  # one sealed block is among the newest tokens
+    assert cache.stats.warm_blocks == older * 4 * len(cache.tiered_layers)
+    assert cache.stats.misses == 0
+
+
 @pytest.mark.parametrize("policy", names())
 def test_tokens_do_not_depend_on_the_policy(model, ids, policy):
     smallest = smallest_limit(model, ids, budget=160)

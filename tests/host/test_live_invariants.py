@@ -123,8 +123,8 @@ class Run:
         assert (hot <= allowed).all()
 
 
-def emergency(alpha, bits=4):
-    link = Link(1e12, clock=lambda: 0.0, sleep=lambda seconds: None)
+def emergency(alpha, bits=4, sleep=lambda seconds: None):
+    link = Link(1000.0, burst=1, clock=lambda: 0.0, sleep=sleep)
     return EmergencyMode(Settings(alpha, bits, 1.0), EmergencyConfig(batch=BATCH, calm_steps=3), link=link)
 
 
@@ -220,3 +220,21 @@ def test_an_emergency_moves_alpha_and_encodes_new_prompts_in_fewer_bits(tmp_path
     assert {("alpha", 0.18, 0.5), ("link_share", 0.7, 1.0)} <= changed
     assert all(event.reason for event in run.cache.stats.events)
     run.check()
+
+
+def test_block_fetches_pass_the_links_cap(tmp_path):
+    waited = []
+    mode = emergency(None, sleep=waited.append)
+    run = Run(tmp_path, 6, mode, dram_limit=SMALLEST)  # a pool that cannot hold a selection
+    run.forward(600)
+    run.forward(1)
+    assert run.cache.stats.misses > 0
+    assert not waited
+    mode.update(50, 0.2)
+    before = run.cache.stats.misses
+    run.forward(1)
+    # One byte passes at once and time stands still: each fetch waits for what the ones before it owe, at 700 bytes/s.
+    fetched = (run.cache.stats.misses - before) * BLOCK
+    assert len(waited) == LAYERS - 1
+    assert 0 < waited[-1] * 700 <= fetched
+    assert run.cache.stats.seconds["link"] < run.cache.stats.seconds["fetch"]

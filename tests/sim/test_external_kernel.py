@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,17 @@ def test_the_rendition_has_our_ports(tmp_path, verilog):
     report = check([tmp_path / "nearkv_kernel.v"])
     assert report.passed, report.lines()
     assert len(report.not_checked) == 2, "no constants are left in it"
+
+
+def test_the_rendition_is_one_file_of_plain_verilog_that_is_made_once(tmp_path, verilog, monkeypatch, capsys):
+    from nearkv_sim import rendition
+
+    monkeypatch.setattr(rendition, "run_script", lambda *_: pytest.fail("it exists already"))
+    monkeypatch.setattr(sys, "argv", ["rendition", "--out", str(tmp_path / "out" / "kernel.v")])
+    assert rendition.main() == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "out" / "kernel.v")
+    assert (tmp_path / "out" / "kernel.v").read_text() == verilog
+    assert not re.search(r"\b(logic|always_ff|always_comb|package|import|struct)\b", verilog)
 
 
 def test_the_wrapper_has_our_names_whatever_the_bundles_are_called(tmp_path):

@@ -37,7 +37,11 @@ SMARTSSD_DDR = 4 << 30
 P2P_MODES = ("auto", "on", "off")
 
 
-class P2pOffWarning(RuntimeWarning):
+class CardWarning(RuntimeWarning):
+    """The card works, but not as it could."""
+
+
+class P2pOffWarning(CardWarning):
     """Score blocks go through host memory: right, but no faster than the host's own drives."""
 
 
@@ -120,9 +124,7 @@ def open_url(url: DeviceUrl) -> CardDevice:
         direct_io=drive.direct_io,
         p2p=isinstance(memory, P2pMemory),
     )
-    device = CardDevice(
-        url.text, capabilities, drive, memory.array, kernel, reduce_native, frames, landing=memory
-    )  # fmt: skip
+    device = CardDevice(url.text, capabilities, drive, memory.array, kernel, reduce_native, frames, landing=memory)
     device.card = card
     return device
 
@@ -188,7 +190,7 @@ def _warn_of_another_drive(address: str, file: Path) -> None:
         warnings.warn(
             f"{file} lies on {used or 'no NVMe drive'}, but the drive beside card {address} is {', '.join(own)}: give "
             "a path on that one",
-            P2pOffWarning,
+            CardWarning,
             stacklevel=3,
         )
 

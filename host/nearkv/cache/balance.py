@@ -85,14 +85,13 @@ class Balance:
         """The running rates; None before the first step is complete."""
         return None if self._controller is None else self._controller.rates
 
-    def selected(self, layer: int, stream: int, blocks: npt.NDArray[np.integer[Any]]) -> None:
-        """Count the best ``blocks`` of ``stream`` in ``layer``, where the skew correction is asked for."""
-        if not self._skewed or not len(blocks):
+    def selected(self, layer: int, stream: int, blocks: npt.NDArray[np.integer[Any]], count: int) -> None:
+        """Count the best ``blocks`` of the ``count`` of ``stream`` in ``layer``, where the skew is corrected for."""
+        if not self._skewed:
             return
         seen = self._seen.get((layer, stream), _NEVER)
-        most = int(blocks.max())
-        if most >= len(seen):
-            seen = np.pad(seen, (0, 2 * most + 1 - len(seen)))
+        if count > len(seen):
+            seen = np.pad(seen, (0, count - len(seen)))
         seen[blocks] += 1
         self._seen[layer, stream] = seen
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from nearkv.cache.buffers import token_view
 from nearkv.cache.geometry import Geometry
 from nearkv.selectors.summaries import LinearSummary, SummaryTable
-from nearkv.selectors.two_stage import CandidateShare, candidates
+from nearkv.selectors.two_stage import CandidateShare
+from nearkv_drivers import summary
 from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import FRACTION_BITS
 
@@ -114,19 +114,12 @@ class FirstStage:
         read anyway: their mass makes a block's estimate a share of the whole.
         """
         begin = time.perf_counter()
-        most = int(counts.max())
-        index = np.arange(most)
         summarised = np.minimum(self._table.count[streams], counts)
-        proposed = np.ones((len(streams), most), bool)
-        known = int(summarised.max())
-        if known:
-            estimate = self._table.estimate(streams, torch.from_numpy(queries), scale, known)
-            estimate.masked_fill_(torch.from_numpy(index[:known] >= summarised[:, None])[:, None], -torch.inf)
-            tail = torch.from_numpy(tail_mass.astype(np.float32) * np.float32(LOG2_UNIT))[..., None]
-            share = torch.softmax(torch.cat([estimate, tail], dim=2), dim=2)[..., :known].mean(dim=1).numpy()
-            fraction = self.share.fraction[streams]
-            proposed[:, :known] = candidates(share, summarised, fraction, self._sinks, 0)
-            proposed |= (index < self._sinks) | (index >= summarised[:, None])
+        outside = tail_mass.astype(np.float32) * np.float32(LOG2_UNIT)
+        share = self._table.shares(streams, summarised, queries, scale, outside)
+        index, known = np.arange(int(counts.max())), share.shape[1]
+        proposed = index >= summarised[:, None]
+        proposed[:, :known] |= summary.choose(share, summarised, self.share.fraction[streams], self._sinks)
         proposed &= index < counts[:, None]
         audit = self.share.audit_due()
         chosen = [

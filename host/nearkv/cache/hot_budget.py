@@ -53,6 +53,7 @@ class HotBudget:
         self._reserve = reserve
         self._layers = layers
         self._plan = plan
+        self._most: dict[tuple[Geometry, bool], tuple[int, Bound]] = {}
 
     def quota(
         self, place: int, geometry: Geometry, newest: StreamWindows, alpha: float | None
@@ -62,7 +63,10 @@ class HotBudget:
         ``newest`` are the windows of newest tokens; ``alpha`` the share of tokens that may be hot, or None. Raises
         MemoryLimitError where the DRAM limit is too small.
         """
-        most, bound = self._fixed(geometry, unbounded=alpha is not None)
+        key = geometry, alpha is not None
+        if key not in self._most:
+            self._most[key] = self._fixed(geometry, unbounded=alpha is not None)
+        most, bound = self._most[key]
         equal = np.full(geometry.streams, most, np.int64)
         if alpha is not None:
             share, binding = _alpha_blocks(newest, alpha, self._config.sink_blocks)

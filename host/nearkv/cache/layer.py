@@ -162,7 +162,7 @@ class TieredLayer(CacheLayerMixin):
         newest, config = self.tail.streams, self._runtime.config
         quota = self._follow(newest)
         queries = prompt.take(self.geometry.kv_heads, min(self.tail.length)) if config.warm_up else None
-        if queries is None:
+        if queries is None or (newest.first_block <= quota).all():  # nothing to judge by, or nothing to choose
             placement = newest_placement(newest, quota, config.sink_blocks)
         else:
             mass = self._attention.tail_mass
@@ -200,6 +200,8 @@ class TieredLayer(CacheLayerMixin):
 
     def _follow(self, newest: StreamWindows) -> npt.NDArray[np.int64]:
         """Let the pool have the slots that it may use now; returns them, int64 [S]."""
+        if not self._runtime.quota_moves:
+            return self.pool.quota
         quota = self._runtime.quota(self.layer, self.geometry, newest)
         if (quota != self.pool.quota).any():
             self._runtime.stats.demotions += self.pool.resize(quota)

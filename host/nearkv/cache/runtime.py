@@ -92,6 +92,11 @@ class Runtime:
         return quota
 
     @property
+    def quota_moves(self) -> bool:
+        """Whether the slots that a layer may use change while it decodes."""
+        return self.config.alpha is not None or self._emergency is not None
+
+    @property
     def alpha(self) -> float | None:
         """The share of tokens that may be hot now, or None."""
         if self._emergency is not None and self._emergency.active:

@@ -124,7 +124,7 @@ class LayerScorer:
 
     def _request(self, stream: _Stream, first: int, mode: Mode) -> ScoreRequest:
         runs = self._runs(stream, first, stream.count)
-        table = RunTable(runs.places, *stream.scales(runs))
+        table = RunTable(runs.places, *stream.scales(runs), repeats=stream.blocks is None)
         return ScoreRequest(
             table, stream.q, self._store.geometry.bits, mode, stream.k,
             initial_total=stream.tail_mass if mode is Mode.TOPK else None,
@@ -147,7 +147,8 @@ class LayerScorer:
         balance.observe(Sides(sum(parts) * size, host_seconds, (total - sum(parts)) * size, drive_seconds))
         found = [_merge(*each) for each in zip(streams, parts, host, drive, strict=True)]
         for stream, result in zip(streams, found, strict=True):
-            balance.selected(self._store.layer, stream.number, _blocks(stream, result.positions))
+            everything = int(self._store.sealed[stream.number])
+            balance.selected(self._store.layer, stream.number, _blocks(stream, result.positions), everything)
         return found
 
     def _command(self, stream: _Stream, part: int, copies: ScoreCopies) -> Command:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from nearkv.selectors.base import FloatArray
+from nearkv_drivers import summary
 from nearkv_drivers.wire import BLOCK_TOKENS
 
 RANGE_MARGIN = 1 / 8
@@ -32,7 +33,7 @@ class LinearSummary:
 
     width: int
     rows: Callable[[FloatArray], FloatArray]
-    features: Callable[[torch.Tensor], torch.Tensor]
+    features: Callable[[FloatArray], FloatArray]
     bounds: bool = False
 
     def row_bytes(self, head_dim: int) -> int:
@@ -48,8 +49,8 @@ def _extremes(keys: FloatArray) -> FloatArray:
     return np.concatenate([keys.min(axis=1), keys.max(axis=1)], axis=1)
 
 
-def _sides(queries: torch.Tensor) -> torch.Tensor:
-    return torch.cat([queries.clamp(max=0), queries.clamp(min=0)], dim=-1)
+def _sides(queries: FloatArray) -> FloatArray:
+    return np.concatenate([np.minimum(queries, 0), np.maximum(queries, 0)], axis=-1)
 
 
 def _mean(keys: FloatArray) -> FloatArray:
@@ -64,7 +65,7 @@ SUMMARIES = {
     "quest": LinearSummary(2, _extremes, _sides),
     "quest_int8": LinearSummary(2, _extremes, _sides, bounds=True),
     "mean_key": LinearSummary(1, _mean, lambda q: q),
-    "mean_variance": LinearSummary(2, _moments, lambda q: torch.cat([q, q.square() / 2], dim=-1)),
+    "mean_variance": LinearSummary(2, _moments, lambda q: np.concatenate([q, np.square(q) / 2], axis=-1)),
 }
 """The selectors that can be a first stage, by their name there."""
 
@@ -106,24 +107,35 @@ class SummaryTable:
         self._rows[stream, have : have + room] = self._codes(stream, rows) if self._kind.bounds else rows
         self.count[stream] = have + room
 
-    def estimate(
-        self, streams: npt.NDArray[np.int64], queries: torch.Tensor, scale: float, blocks: int
-    ) -> torch.Tensor:
-        """Estimated log-mass (natural units) of the first ``blocks`` of ``streams`` [R]: float32 [R, G, blocks].
+    def shares(
+        self,
+        streams: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        queries: FloatArray,
+        scale: float,
+        outside: FloatArray,
+    ) -> FloatArray:
+        """Estimated share of the attention mass of the first ``counts`` [R] blocks of ``streams`` [R]: float32 [R, n].
 
-        ``queries`` is float32 [R, G, d]. What lies beyond a stream's :attr:`count` is meaningless.
+        ``queries`` is float32 [R, G, d], ``scale`` the softmax scale; ``outside`` float32 [R, G] is the log-mass
+        (natural units) of the tokens that have no row. Shares are averaged over the heads, 0 behind a stream's count.
         """
-        rows = torch.from_numpy(
-            self._rows[streams, :blocks] if len(streams) < len(self._rows) else self._rows[:, :blocks]
-        )
-        features = self._kind.features(queries * scale)
-        base = torch.full((1, 1, 1), math.log(BLOCK_TOKENS))
+        features = self._kind.features(queries * np.float32(scale))
+        outside = outside - np.float32(math.log(BLOCK_TOKENS))
         if self._kind.bounds:
-            base = (
-                base + torch.einsum("rgd,rd->rg", queries, torch.from_numpy(self._offset[streams]))[..., None] * scale
+            offset, step = self._offset[streams], self._step[streams]
+            features = features.reshape(*queries.shape[:2], 2, -1) * step[:, None, None]
+            outside = outside - np.matmul(queries, offset[:, :, None])[..., 0] * np.float32(scale)
+            return summary.shares(
+                self._rows, streams, counts, features.reshape(*queries.shape[:2], -1), outside.astype(np.float32)
             )
-            features = features * torch.from_numpy(np.tile(self._step[streams], 2))[:, None]
-        return torch.baddbmm(base, features, rows.float().transpose(1, 2))
+        most = int(counts.max())
+        rows = torch.from_numpy(self._rows[streams, :most]).float()
+        estimate = torch.bmm(torch.from_numpy(features), rows.transpose(1, 2))
+        estimate.masked_fill_(torch.from_numpy(np.arange(most) >= counts[:, None])[:, None], -torch.inf)
+        weights = torch.softmax(torch.cat([estimate, torch.from_numpy(outside)[..., None]], dim=2), dim=2)
+        mean: FloatArray = weights[..., :most].mean(dim=1).numpy()
+        return mean
 
     def _codes(self, stream: int, rows: FloatArray) -> npt.NDArray[np.uint8]:
         """``rows`` (minima, then maxima) in steps of the stream's range, which grows where they leave it."""

@@ -1,4 +1,4 @@
-"""Two stages: a summary in DRAM proposes candidate blocks, the drive reads and scores only those.
+"""Two stages: a summary in DRAM (``summaries.py``) proposes candidate blocks, the drive reads and scores only those.
 
 The share of blocks that are candidates adapts to a stated loss: now and then a step scores everything, which tells
 how much of the one-stage selection's mass the two-stage selection holds.
@@ -8,39 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
-from nearkv.selectors.base import FloatArray
-
-
-def candidates(
-    share: FloatArray,
-    count: npt.NDArray[np.int64],
-    fraction: float | npt.NDArray[np.float64],
-    sink_blocks: int,
-    recent_blocks: int,
-) -> npt.NDArray[np.bool_]:
-    """Which blocks the drive shall score: bool [N, blocks].
-
-    ``share`` [N, blocks] is the summary's estimate of each block's share (mean over a group); row i has ``count[i]``
-    blocks. A ``fraction`` (one for all or [N]) of the blocks that are not always in is taken, at least one; ties go to
-    the lower index.
-    """
-    parts = np.broadcast_to(fraction, count.shape)
-    if not ((parts > 0) & (parts <= 1)).all():
-        raise ValueError(f"the share of candidates must lie in (0, 1], not {fraction}")
-    index = np.arange(share.shape[1])
-    eligible = (index >= sink_blocks) & (index < count[:, None] - recent_blocks)
-    wanted = np.ceil(parts * eligible.sum(axis=1)).astype(np.int64)
-    order = np.argsort(np.where(eligible, -share, np.float32(np.inf)), axis=1, kind="stable")
-    proposed = np.zeros(share.shape, bool)
-    np.put_along_axis(proposed, order, index < wanted[:, None], axis=1)
-    return proposed & eligible
-
-
-def runs(blocks: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Candidates of one stream (bool [blocks]) as (first block, blocks) runs, in order: the request's descriptors."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], blocks, [False]]).astype(np.int8)))
-    return [(int(start), int(end - start)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
 class CandidateShare:

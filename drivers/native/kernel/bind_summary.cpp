@@ -1,0 +1,89 @@
+// Python face of the first stage.
+#include <string>
+
+#include "bindings.hpp"
+#include "error.hpp"
+#include "summary.hpp"
+#include "thread_pool.hpp"
+
+namespace nearkv {
+namespace {
+
+template <typename T>
+using Vector = HostArray<const T, nb::ndim<1>, nb::c_contig>;
+template <typename T>
+using Table = HostArray<const T, nb::ndim<2>, nb::c_contig>;
+template <typename T>
+using Stack = HostArray<const T, nb::ndim<3>, nb::c_contig>;
+
+// Rows of a task, below which a thread of its own does not pay.
+constexpr size_t kLeastRows = 512;
+
+void require(bool fits, const char* what) {
+  if (!fits) throw ContractError(std::string(what) + " does not fit the other arrays");
+}
+
+size_t widest(const Vector<int64_t>& counts, size_t most) {
+  int64_t width = 0;
+  for (size_t i = 0; i < counts.shape(0); ++i) {
+    const int64_t count = counts.data()[i];
+    require(count >= 0 && static_cast<uint64_t>(count) <= most, "a count of blocks");
+    width = std::max(width, count);
+  }
+  return static_cast<size_t>(width);
+}
+
+template <typename Work>
+void for_each_stream(size_t streams, size_t width, Work work) {
+  const nb::gil_scoped_release release;
+  if (streams > 1 && width >= kLeastRows)
+    ThreadPool::shared().run(streams, work);
+  else
+    for (size_t r = 0; r < streams; ++r) work(r);
+}
+
+nb::object py_summary_shares(const Stack<uint8_t>& rows, const Vector<int64_t>& streams,
+                             const Vector<int64_t>& counts, const Stack<float>& features,
+                             const Table<float>& outside) {
+  const size_t asked = streams.shape(0), group = features.shape(1), width = rows.shape(2);
+  require(counts.shape(0) == asked && features.shape(0) == asked, "the number of streams");
+  require(features.shape(2) == width && width % 16 == 0, "the width of a row");
+  require(outside.shape(0) == asked && outside.shape(1) == group, "outside");
+  for (size_t r = 0; r < asked; ++r)
+    require(streams.data()[r] >= 0 && static_cast<size_t>(streams.data()[r]) < rows.shape(0),
+            "a stream");
+  const size_t most = widest(counts, rows.shape(1));
+  std::vector<float> shares(asked * most, 0.0f);
+  for_each_stream(asked, most, [&](size_t r) {
+    const auto stream = static_cast<size_t>(streams.data()[r]);
+    summary_shares(
+        {rows.data() + stream * rows.shape(1) * width, static_cast<size_t>(counts.data()[r]), width,
+         features.data() + r * group * width, outside.data() + r * group, group},
+        shares.data() + r * most);
+  });
+  return to_numpy(std::move(shares), {asked, most});
+}
+
+nb::object py_choose_candidates(const Table<float>& shares, const Vector<int64_t>& counts,
+                                const Vector<double>& fractions, size_t sinks) {
+  const size_t asked = shares.shape(0), most = shares.shape(1);
+  require(counts.shape(0) == asked && fractions.shape(0) == asked, "the number of streams");
+  widest(counts, most);
+  std::vector<uint8_t> chosen(asked * most, 0);
+  for_each_stream(asked, most, [&](size_t r) {
+    choose_candidates(shares.data() + r * most, static_cast<size_t>(counts.data()[r]),
+                      fractions.data()[r], sinks, chosen.data() + r * most);
+  });
+  return to_numpy(std::move(chosen), {asked, most});
+}
+
+}  // namespace
+
+void bind_summary(nb::module_& module) {
+  module.def("summary_shares", &py_summary_shares, nb::arg("rows"), nb::arg("streams"),
+             nb::arg("counts"), nb::arg("features"), nb::arg("outside"));
+  module.def("choose_candidates", &py_choose_candidates, nb::arg("shares"), nb::arg("counts"),
+             nb::arg("fractions"), nb::arg("sinks"));
+}
+
+}  // namespace nearkv

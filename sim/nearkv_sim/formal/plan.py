@@ -1,0 +1,81 @@
+"""Which proofs there are and how far each engine takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearkv_drivers.hardware import hardware_root, rtl_sources
+from nearkv_sim.yosys import run_script
+
+SHARED = "queue"
+"""What several proofs use, no proof of its own."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How far each engine takes a proof. Neither ``induction`` nor ``reach``: the bound is all.
+
+    ``depth``: cycles from reset of bounded model checking. ``covers``: cycles within which every cover statement is
+    reached, where there are any. ``induction``: the largest k tried where the properties are inductive. ``reach``:
+    seconds for finding an invariant where they are not.
+    """
+
+    depth: int
+    covers: int | None = None
+    induction: int | None = None
+    reach: int | None = None
+
+
+PLANS = {
+    "axi_reader": Plan(depth=20, induction=4),
+    "axi_writer": Plan(depth=20, induction=4),
+    "control": Plan(depth=20, covers=20, induction=4),
+    "fifo": Plan(depth=20, covers=10, induction=4),
+    "keep_best": Plan(depth=20, covers=20),
+    "merge_stage": Plan(depth=18, reach=30),
+    "ram_fifo": Plan(depth=20, covers=12, induction=4),
+    "skid": Plan(depth=20, covers=8, induction=4),
+}
+"""How each proof is decided."""
+
+
+def folder() -> Path:
+    """Where the properties lie."""
+    return hardware_root() / "fpga" / "formal"
+
+
+def proofs() -> list[str]:
+    """Names of all proofs."""
+    names = {path.stem.removeprefix("prove_") for path in folder().glob("prove_*.sv")}
+    return sorted(names - {SHARED})
+
+
+@dataclass(frozen=True)
+class Proof:
+    """``prove_{name}`` over ``sources``, the RTL in compilation order (None: the RTL as it is)."""
+
+    name: str
+    sources: Sequence[Path] | None = None
+
+    def translate(self, commands: Sequence[str], problem: Path) -> int:
+        """Read and flatten the design, then run ``commands``, which write ``problem``; returns the assertions in it.
+
+        Raises ModuleNotFoundError without pyosys, RuntimeError where a source or a command fails.
+        """
+        files = [path for path in self.sources or rtl_sources() if path.suffix == ".sv"]
+        files += [folder() / f"prove_{part}.sv" for part in (SHARED, self.name)]
+        log, statistics = problem.with_suffix(".log"), problem.with_suffix(".stat")
+        script = (
+            f"read_slang --top prove_{self.name} {' '.join(map(str, files))}",
+            f"prep -flatten -top prove_{self.name}",
+            "async2sync",
+            "chformal -lower",
+            f"tee -q -o {statistics} stat",
+            *commands,
+        )
+        run_script(script, log)
+        found = re.search(r"(\d+)\s+\$assert", statistics.read_text(encoding="utf-8"))
+        return int(found[1]) if found else 0
