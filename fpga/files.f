@@ -28,7 +28,9 @@ rtl/nkv_masses.sv
 rtl/nkv_score.sv
 rtl/nkv_store.sv
 rtl/nkv_priority.sv
+rtl/nkv_sort_tuple.sv
 rtl/nkv_merge_stage.sv
+rtl/nkv_merge_tuples.sv
 rtl/nkv_merge_sorter.sv
 rtl/nkv_keep_best.sv
 rtl/nkv_pack_pairs.sv

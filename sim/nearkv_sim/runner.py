@@ -33,7 +33,8 @@ class Bench:
 WATCHDOG_CYCLES = 4096
 """A watchdog that benches can wait for; still longer than any legal silence in them."""
 
-_KERNEL = {"top": "nearkv_kernel", "parameters": {"WATCHDOG_CYCLES": WATCHDOG_CYCLES, "STORE_ROWS": 4096}}
+KERNEL = "nearkv_kernel"
+_SIZES = {"WATCHDOG_CYCLES": WATCHDOG_CYCLES, "STORE_ROWS": 4096}
 
 BENCHES: dict[str, Bench] = {
     bench.name: bench
@@ -49,8 +50,8 @@ BENCHES: dict[str, Bench] = {
         Bench("axi_reader", "read bursts, room, flush"),
         Bench("axi_writer", "write bursts, store and forward, flush"),
         Bench("control", "registers, interrupts, start and done"),
-        Bench("kernel", "the kernel against the golden model", **_KERNEL),
-        Bench("kernel_errors", "AXI errors, bad descriptors, silence, reset in mid-run", **_KERNEL),
+        Bench("kernel", "the kernel against the golden model", KERNEL, _SIZES),
+        Bench("kernel_errors", "AXI errors, bad descriptors, silence, reset in mid-run", KERNEL, _SIZES),
     )
 }
 

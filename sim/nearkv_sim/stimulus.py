@@ -46,8 +46,8 @@ def random_shape(rng: Rng, max_blocks: int = 6) -> Shape:
     blocks = int(rng.integers(1, max_blocks + 1))
     cuts = np.sort(rng.choice(np.arange(1, blocks), int(rng.integers(0, min(blocks, 4))), replace=False))
     runs = np.diff(np.concatenate([[0], cuts, [blocks]])).astype(int)
-    group = int(rng.choice([1, rng.integers(2, 8), 8, rng.integers(9, 16), 16]))
-    k = int(rng.choice([1, rng.integers(1, blocks + 1), rng.integers(1, 2049), 2048]))
+    group = int(rng.choice([1, int(rng.integers(2, 8)), 8, int(rng.integers(9, 16)), 16]))
+    k = int(rng.choice([1, int(rng.integers(1, blocks + 1)), int(rng.integers(1, 2049)), 2048]))
     return Shape(
         int(rng.choice([4, 8])),
         int(rng.choice(WIDTHS)),
