@@ -1,5 +1,6 @@
 // Source files in compilation order, relative to this file.
 rtl/nearkv_pkg.sv
+rtl/nkv_sleep.sv
 rtl/nkv_fifo.sv
 rtl/nkv_ram_fifo.sv
 rtl/nkv_skid.sv

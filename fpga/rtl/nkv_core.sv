@@ -133,8 +133,11 @@ module nkv_core
       .clk, .write(store_write), .write_bank(store_bank), .write_row(store_row), .write_data(store_data),
       .read(store_read), .read_row, .read_data
   );
+  wire logic selecting = !rst_n || select || !select_idle || pairs_valid;
+  logic select_clk;
+  nkv_sleep select_sleep (.clk, .enable(selecting), .awake_clk(select_clk));
   nkv_select #(.STORE_ROWS(STORE_ROWS)) selection (
-      .clk, .rst_n, .idle(select_idle), .start(select), .group(request.group), .blocks(request.blocks),
+      .clk(select_clk), .rst_n, .idle(select_idle), .start(select), .group(request.group), .blocks(request.blocks),
       .count(pairs), .totals, .read(store_read), .read_row, .read_data,
       .out_valid(pairs_valid), .out_ready(pairs_ready), .out_data(pairs_data)
   );

@@ -21,10 +21,13 @@ module nkv_pack_pairs
     $error("nkv_pack_pairs: two tuples must fill a beat");
   end
   logic [K_BITS-1:0] left;
-  logic upper;
+  logic [PART_BITS-1:0] lower;
+  logic lower_valid;
   wire logic take = in_valid && in_ready;
   wire logic last = left <= K_BITS'(WAYS);
-  assign in_ready = !out_valid || out_ready;
+  // Depends on registers only, so that what waits for the memory does not reach the sorter in the same cycle.
+  assign in_ready = !out_valid || (!lower_valid && !last);
+  wire logic complete = take && (lower_valid || last);
 
   logic [PART_BITS-1:0] part;
   always_comb begin
@@ -33,18 +36,16 @@ module nkv_pack_pairs
   end
 
   always_ff @(posedge clk) begin
-    if (take) begin
-      if (upper) out_data[PART_BITS+:PART_BITS] <= part;
-      else out_data <= BEAT_BITS'(part);
-    end
+    if (take) lower <= part;
+    if (complete) out_data <= lower_valid ? {part, lower} : BEAT_BITS'(part);
     if (start) left <= count;
     else if (take) left <= left - K_BITS'(WAYS);
     if (!rst_n || start) begin
-      upper <= 1'b0;
+      lower_valid <= 1'b0;
       out_valid <= 1'b0;
     end else begin
-      if (take) upper <= !upper && !last;
-      out_valid <= (take && (upper || last)) || (out_valid && !out_ready);
+      if (take) lower_valid <= !complete;
+      out_valid <= complete || (out_valid && !out_ready);
     end
   end
   logic [WAYS-1:0] unused_exists;

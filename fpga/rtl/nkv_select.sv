@@ -13,9 +13,9 @@ module nkv_select
     input  wire logic                          rst_n,
     output logic                               idle,
     input  wire logic                          start,  // one cycle, when idle
-    input  wire logic [4:0]                    group,
+    input  wire logic [4:0]                    group,  // with `start`, like the next two, and constant until idle
     input  wire logic [POSITION_BITS-1:0]      blocks,
-    input  wire logic [K_BITS-1:0]             count,  // with `start`: pairs to give, 1 or more
+    input  wire logic [K_BITS-1:0]             count,  // pairs to give, 1 or more
     input  wire logic [31:0]                   totals[MAX_GROUP],
     output logic                               read,
     output logic [$clog2(STORE_ROWS/WAYS)-1:0] read_row,
@@ -32,6 +32,8 @@ module nkv_select
   // ---- chunk size: the smallest that holds `count` -----------------------------------------------------------------
   logic [3:0] level, level_next;
   logic [K_BITS-1:0] wanted;
+  logic [POSITION_BITS-1:0] total;  // blocks
+  logic two_halves;
   logic [TUPLE_BITS-1:0] padded, entered;
   logic start_keep;
   always_comb begin
@@ -39,11 +41,10 @@ module nkv_select
     for (int i = MIN_SORT_LEVEL; i < SORT_LEVELS; i++) if (count > K_BITS'(1 << i)) level_next = 4'(i + 1);
   end
   wire logic [POSITION_BITS-1:0] chunks =
-      POSITION_BITS'(({1'b0, blocks} + ((POSITION_BITS + 1)'(1) << level) - 1'b1) >> level);
+      POSITION_BITS'(({1'b0, total} + ((POSITION_BITS + 1)'(1) << level) - 1'b1) >> level);
 
   // ---- rows ------------------------------------------------------------------------------------------------------
-  wire logic two_halves = group > 5'(HEADS);
-  wire logic [INDEX_BITS-1:0] last_index = INDEX_BITS'((blocks - 1'b1) >> WAY_BITS);
+  wire logic [INDEX_BITS-1:0] last_index = INDEX_BITS'((total - 1'b1) >> WAY_BITS);
   logic reading, half;
   logic [INDEX_BITS-1:0] index;
   logic [$clog2(QUEUE+1)-1:0] due;  // tuples read that have not left the queue
@@ -66,7 +67,7 @@ module nkv_select
         .group,
         .totals,
         .row_valid(row_valid[READ_LATENCY-1]),
-        .row_exists(position < blocks),
+        .row_exists(position < total),
         .row_half(row_half[READ_LATENCY-1]),
         .row_position(position),
         .row(read_data[way]),
@@ -104,6 +105,8 @@ module nkv_select
     if (start) begin
       level <= level_next;
       wanted <= count;
+      total <= blocks;
+      two_halves <= group > 5'(HEADS);
     end
     row_index[0] <= index;
     for (int i = 1; i < READ_LATENCY; i++) row_index[i] <= row_index[i-1];

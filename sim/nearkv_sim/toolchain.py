@@ -90,7 +90,7 @@ def build_harness() -> Path:
     files = [*rtl_sources(), *sorted(verilated.iterdir())]
     arguments = [
         "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert",
-        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"-O3 -std=c++20 -I{verilated}",
+        "-DNEARKV_SLEEP", *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"-O3 -std=c++20 -I{verilated}",
     ]  # fmt: skip
     folder = BUILD / f"harness-{digest(files, arguments)}"
     executable = folder / "run_image"
