@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -84,13 +84,20 @@ def _log(folder: Path) -> Path:
     return folder / "build.log"
 
 
-def build_harness() -> Path:
-    """Build ``run_image``, the kernel with the C++ memory, unless it exists; returns the executable."""
+def build_harness(*, sleep: bool = True, cover: bool = False, parameters: Mapping[str, int] | None = None) -> Path:
+    """Build ``run_image``, the kernel with the C++ memory, unless it exists; returns the executable.
+
+    ``sleep``: parts with nothing to do cost no time (``nkv_sleep``); otherwise the kernel is simulated as hardware runs
+    it. ``cover``: with line and toggle coverage. ``parameters``: of the kernel.
+    """
     verilated = SIM / "verilated"
     files = [*rtl_sources(), *sorted(verilated.iterdir())]
     arguments = [
-        "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert",
-        "-DNEARKV_SLEEP", *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"-O3 -std=c++20 -I{verilated}",
+        "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--noassert",
+        *(["-DNEARKV_SLEEP", "--x-initial", "fast"] if sleep else ["--x-initial", "unique"]),
+        *(["--coverage-line", "--coverage-toggle"] if cover else []),
+        *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
+        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"{'-O1' if cover else '-O3'} -std=c++20 -I{verilated}",
     ]  # fmt: skip
     folder = BUILD / f"harness-{digest(files, arguments)}"
     executable = folder / "run_image"
