@@ -1,5 +1,6 @@
 // Source files in compilation order, relative to this file.
 rtl/nearkv_pkg.sv
+rtl/nkv_sleep.sv
 rtl/nkv_fifo.sv
 rtl/nkv_ram_fifo.sv
 rtl/nkv_skid.sv
@@ -28,7 +29,9 @@ rtl/nkv_masses.sv
 rtl/nkv_score.sv
 rtl/nkv_store.sv
 rtl/nkv_priority.sv
+rtl/nkv_sort_tuple.sv
 rtl/nkv_merge_stage.sv
+rtl/nkv_merge_tuples.sv
 rtl/nkv_merge_sorter.sv
 rtl/nkv_keep_best.sv
 rtl/nkv_pack_pairs.sv

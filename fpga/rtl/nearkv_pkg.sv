@@ -28,6 +28,8 @@ package nearkv_pkg;
   localparam int unsigned SORT_LEVELS = 11;  // log2(MAX_TOP_K)
   localparam int unsigned MIN_SORT_LEVEL = 6;  // shorter chunks would spend their time on restarts
   localparam int unsigned K_BITS = 12;
+  localparam int unsigned WAYS = 4;  // rows that the selection reads, and candidates that it sorts, a cycle
+  localparam int unsigned WAY_BITS = 2;
   localparam int unsigned KEY_FIFO_BEATS = 512;  // covers a memory latency of about 400 cycles
   localparam int unsigned COMMAND_FIFO_BEATS = 128;
   localparam int unsigned DEFAULT_WATCHDOG_CYCLES = 1 << 20;  // 3.5 ms at 300 MHz
@@ -113,6 +115,9 @@ package nearkv_pkg;
     logic [PRIORITY_BITS-1:0] share;
     logic [POSITION_BITS-1:0] position;
   } candidate_t;
+
+  // Candidates that travel together; in a sorted one, the best is element 0.
+  typedef candidate_t [WAYS-1:0] tuple_t;
 
 endpackage
 

@@ -117,22 +117,27 @@ module nkv_core
   );
 
   logic store_write, store_read, map_valid, map_ready, tile_valid, tile_ready;
-  logic [$clog2(STORE_ROWS)-1:0] store_row, read_row;
-  logic [HEADS*32-1:0] store_data, read_data;
+  logic [WAY_BITS-1:0] store_bank;
+  logic [$clog2(STORE_ROWS/WAYS)-1:0] store_row, read_row;
+  logic [HEADS*32-1:0] store_data;
+  logic [WAYS-1:0][HEADS*32-1:0] read_data;
   logic [BEAT_BITS-1:0] map_data, tile_data;
   logic [31:0] totals[MAX_GROUP];
   nkv_masses #(.STORE_ROWS(STORE_ROWS)) masses (
       .clk, .rst_n, .start(begin_request), .request, .initial_total(initial_totals[request.bank]),
       .mass_valid, .mass_ready, .mass, .stream_end, .candidates, .bad_blocks, .totals_valid, .totals,
-      .store_write, .store_row, .store_data,
+      .store_write, .store_bank, .store_row, .store_data,
       .map_valid, .map_ready, .map_data, .tile_valid, .tile_ready, .tile_data
   );
   nkv_store #(.ROWS(STORE_ROWS)) store (
-      .clk, .write(store_write), .write_row(store_row), .write_data(store_data),
+      .clk, .write(store_write), .write_bank(store_bank), .write_row(store_row), .write_data(store_data),
       .read(store_read), .read_row, .read_data
   );
+  wire logic selecting = !rst_n || select || !select_idle || pairs_valid;
+  logic select_clk;
+  nkv_sleep select_sleep (.clk, .enable(selecting), .awake_clk(select_clk));
   nkv_select #(.STORE_ROWS(STORE_ROWS)) selection (
-      .clk, .rst_n, .idle(select_idle), .start(select), .group(request.group), .blocks(request.blocks), .candidates,
+      .clk(select_clk), .rst_n, .idle(select_idle), .start(select), .group(request.group), .blocks(request.blocks),
       .count(pairs), .totals, .read(store_read), .read_row, .read_data,
       .out_valid(pairs_valid), .out_ready(pairs_ready), .out_data(pairs_data)
   );

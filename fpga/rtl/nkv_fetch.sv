@@ -42,7 +42,7 @@ module nkv_fetch
     output transfer_t                     keys_read
 );
   typedef enum logic [3:0] {
-    IDLE, ASK_RECORD, RECORD, BANK, ASK_QUERY, TOTAL, QUERY, PUSH, ASK_RUNS, RUN_HEAD, RUN_TAIL, DEAD
+    IDLE, ASK_RECORD, RECORD, BANK, ASK_QUERY, ASK_RUNS, TOTAL, QUERY, PUSH, RUN_HEAD, RUN_TAIL, DEAD
   } state_t;
   state_t state;
 
@@ -165,12 +165,13 @@ module nkv_fetch
         ASK_RECORD: if (read_ready) state <= RECORD;
         RECORD: if (take) state <= (checked.error == ST_OK) ? BANK : PUSH;
         BANK: if (banks_used != 2'd2) state <= ASK_QUERY;
-        ASK_QUERY: if (read_ready) state <= TOTAL;
+        // The descriptors are on their way while the query arrives, so that their latency does not count.
+        ASK_QUERY: if (read_ready) state <= ASK_RUNS;
+        ASK_RUNS: if (read_ready) state <= TOTAL;
         TOTAL: if (take) state <= QUERY;
         QUERY:
         if (take && query_part == last_part && query_head == HEAD_BITS'(current.group - 5'd1)) state <= PUSH;
-        PUSH: if (request_ready) state <= (current.error == ST_OK) ? ASK_RUNS : DEAD;
-        ASK_RUNS: if (read_ready) state <= RUN_HEAD;
+        PUSH: if (request_ready) state <= (current.error == ST_OK) ? RUN_HEAD : DEAD;
         RUN_HEAD: if (take) state <= RUN_TAIL;
         RUN_TAIL:
         if (run_taken) begin

@@ -33,8 +33,8 @@ module nkv_mac
   end
 
   // ---- 1: operands -------------------------------------------------------------------------------------------
-  logic signed [7:0] key_even[LANES];
-  logic signed [3:0] key_odd[LANES];
+  logic [LANES-1:0][7:0] key_even;
+  logic [LANES-1:0][3:0] key_odd;
   nkv_unpack unpack (
       .clk,
       .enable(op_valid),

@@ -21,7 +21,8 @@ module nkv_masses
     output logic                               totals_valid,
     output logic [31:0]                        totals[MAX_GROUP],
     output logic                               store_write,
-    output logic [$clog2(STORE_ROWS)-1:0]      store_row,
+    output logic [WAY_BITS-1:0]                store_bank,
+    output logic [$clog2(STORE_ROWS/WAYS)-1:0] store_row,
     output logic [HEADS*32-1:0]                store_data,
     output logic                               map_valid,
     input  wire logic                          map_ready,
@@ -30,7 +31,7 @@ module nkv_masses
     input  wire logic                          tile_ready,
     output logic [BEAT_BITS-1:0]               tile_data
 );
-  localparam int unsigned ROW_BITS = $clog2(STORE_ROWS);
+  localparam int unsigned ROW_BITS = $clog2(STORE_ROWS / WAYS);
   logic fold_ready, map_in_ready, tiles_in_ready, tile_last;
   logic [POSITION_BITS-1:0] position;
   wire logic last = position == request.blocks - 1'b1;
@@ -41,7 +42,9 @@ module nkv_masses
 
   always_ff @(posedge clk) begin
     if (take) store_data[32'(mass.head[2:0])*32+:32] <= mass.value;
-    store_row <= (request.group > 5'(HEADS)) ? ROW_BITS'({position, mass.head[3]}) : ROW_BITS'(position);
+    store_bank <= position[WAY_BITS-1:0];
+    store_row <= (request.group > 5'(HEADS)) ? ROW_BITS'({position[POSITION_BITS-1:WAY_BITS], mass.head[3]})
+                                             : ROW_BITS'(position[POSITION_BITS-1:WAY_BITS]);
     if (!rst_n || start) begin
       store_write <= 1'b0;
       stream_end <= 1'b0;

@@ -1,5 +1,5 @@
-// Sorts chunks of 2^level candidates, highest first, as they stream through a chain of merge stages; `level` chooses
-// the stage whose output is used and is constant while candidates are inside.
+// Sorts chunks of 2^level candidates, highest first, as they stream tuple by tuple through a chain of merge stages;
+// `level` chooses the stage whose output is used and is constant while candidates are inside.
 `default_nettype none
 
 module nkv_merge_sorter
@@ -9,29 +9,42 @@ module nkv_merge_sorter
 ) (
     input  wire logic        clk,
     input  wire logic        rst_n,
-    input  wire logic [3:0]  level,  // 1..LEVELS
+    input  wire logic [3:0]  level,  // WAY_BITS..LEVELS
     input  wire logic        in_valid,
     output logic             in_ready,
-    input  wire candidate_t  in,
+    input  wire tuple_t      in,
     output logic             out_valid,
     input  wire logic        out_ready,
-    output candidate_t       out
+    output tuple_t           out
 );
-  if (LEVELS < 1 || LEVELS > 15) begin : g_check
-    $error("nkv_merge_sorter: LEVELS must lie in 1..15");
+  if (LEVELS < WAY_BITS || LEVELS > 15) begin : g_check
+    $error("nkv_merge_sorter: LEVELS must lie in WAY_BITS..15");
   end
-  logic [LEVELS:0] valid, ready;
-  candidate_t link[LEVELS+1];
+  logic [LEVELS:WAY_BITS] valid, ready;  // of chunks of 2^index
+  tuple_t link[WAY_BITS:LEVELS];
 
-  assign valid[0] = in_valid;
-  assign in_ready = ready[0];
-  always_comb link[0] = in;
+  logic unused_empty, unused_info;
+  nkv_sort_tuple #(
+      .BITONIC(1'b0)
+  ) tuples (
+      .clk,
+      .rst_n,
+      .empty(unused_empty),
+      .in_valid,
+      .in_ready,
+      .in,
+      .in_info(1'b0),
+      .out_valid(valid[WAY_BITS]),
+      .out_ready(ready[WAY_BITS]),
+      .out(link[WAY_BITS]),
+      .out_info(unused_info)
+  );
   assign out_valid = valid[level];
   always_comb out = link[level];
 
-  for (genvar i = 0; i < LEVELS; i++) begin : g_stage
+  for (genvar i = WAY_BITS; i < LEVELS; i++) begin : g_stage
     logic stage_ready;
-    nkv_merge_stage #(
+    nkv_merge_tuples #(
         .LEVEL(i)
     ) stage (
         .clk,
@@ -46,6 +59,7 @@ module nkv_merge_sorter
     assign ready[i] = (level == 4'(i)) ? out_ready : stage_ready;
   end
   assign ready[LEVELS] = out_ready;
+  wire logic unused = &{1'b0, unused_empty, unused_info};
 endmodule
 
 `default_nettype wire

@@ -12,12 +12,14 @@ module nkv_mul_pair #(
     input  wire logic signed [KEY_BITS-1:0] key,
     output logic [35:0]                     product
 );
-  // 27-bit port A (or A + D in the pre-adder) times 18-bit port B.
-  wire logic signed [26:0] packed_q = 27'(signed'({q_high, 18'd0})) + 27'(q_low);
-  wire logic signed [35:0] wide = 36'(packed_q) * 36'(key);
+  // 27-bit port A (or A + D in the pre-adder) times 18-bit port B; written in the widths of a processor, since what is
+  // never more than a sign goes away in synthesis and costs a simulation nothing.
+  wire logic signed [31:0] packed_q = (32'(q_high) <<< 18) + 32'(q_low);
+  wire logic signed [63:0] wide = 64'(packed_q) * 64'(key);
   always_ff @(posedge clk) begin
-    if (enable) product <= wide;
+    if (enable) product <= wide[35:0];
   end
+  wire logic unused = &{1'b0, wide[63:36]};
 endmodule
 
 `default_nettype wire

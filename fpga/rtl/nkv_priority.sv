@@ -10,6 +10,7 @@ module nkv_priority
     input  wire logic [4:0]                group,
     input  wire logic [31:0]               totals[MAX_GROUP],
     input  wire logic                      row_valid,
+    input  wire logic                      row_exists,  // the position lies in the request
     input  wire logic                      row_half,
     input  wire logic [POSITION_BITS-1:0]  row_position,
     input  wire logic [HEADS*32-1:0]       row,
@@ -64,7 +65,7 @@ module nkv_priority
     position1 <= row_position;
     position2 <= position1;
     position3 <= position2;
-    exists <= {exists[2:1], row[31:0] != EMPTY};
+    exists <= {exists[2:1], row_exists && row[31:0] != EMPTY};
     half <= {half[2:1], row_half};
     if (!rst_n) begin
       valid <= '0;

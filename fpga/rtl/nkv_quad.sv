@@ -6,8 +6,8 @@ module nkv_quad (
     input  wire logic              clk,
     input  wire logic [1:0]        enable,  // products, sum
     input  wire logic              int4,
-    input  wire logic signed [7:0] key_even[4],
-    input  wire logic signed [3:0] key_odd [4],
+    input  wire logic [31:0]       key_even,
+    input  wire logic [15:0]       key_odd,
     input  wire logic [31:0]       even_high,
     input  wire logic [31:0]       even_low,
     input  wire logic [31:0]       odd_high,
@@ -23,7 +23,7 @@ module nkv_quad (
         .enable(enable[0]),
         .q_high(even_high[8*i+:8]),
         .q_low(even_low[8*i+:8]),
-        .key(key_even[i]),
+        .key(key_even[8*i+:8]),
         .product(even[i])
     );
     nkv_mul_pair #(
@@ -33,7 +33,7 @@ module nkv_quad (
         .enable(enable[0] && int4),
         .q_high(odd_high[8*i+:8]),
         .q_low(odd_low[8*i+:8]),
-        .key(key_odd[i]),
+        .key(key_odd[4*i+:4]),
         .product(odd[i])
     );
   end

@@ -9,15 +9,17 @@ module nkv_unpack
     input  wire logic                  enable,
     input  wire logic                  int4,
     input  wire logic [BEAT_BITS-1:0]  beat,
-    output logic signed [7:0]          even[LANES],
-    output logic signed [3:0]          odd [LANES]
+    output logic [LANES-1:0][7:0]      even,
+    output logic [LANES-1:0][3:0]      odd
 );
   always_ff @(posedge clk) begin
     if (enable) begin
-      for (int lane = 0; lane < LANES; lane++) begin
-        even[lane] <= int4 ? 8'(signed'(beat[lane*8+:4])) : beat[lane*8+:8];
-        odd[lane]  <= int4 ? beat[lane*8+4+:4] : 4'd0;
-      end
+      if (int4) begin
+        for (int lane = 0; lane < LANES; lane++) begin
+          even[lane] <= 8'(signed'(beat[lane*8+:4]));
+          odd[lane] <= beat[lane*8+4+:4];
+        end
+      end else even <= beat;  // the odd products rest
     end
   end
 endmodule

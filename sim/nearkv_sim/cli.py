@@ -115,3 +115,18 @@ def check_ports(
         json_file.write_text(json.dumps(report.document(), indent=1) + "\n", encoding="utf-8")
     if not report.passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def soak(
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first start; they count up.")] = 1,
+    starts: Annotated[int, typer.Option("--starts", min=1, help="Kernel starts, of 4 to 11 requests each.")] = 300,
+) -> None:
+    """Random requests under random stalls, in C++ and fast, against the golden model. Exits with 1 where one failed."""
+    _need_simulators()
+    from nearkv_sim.soak import soak as run_soak
+
+    result = run_soak(seed, starts)
+    typer.echo("\n".join(result.lines()))
+    if result.failures:
+        raise typer.Exit(1)

@@ -16,7 +16,8 @@ from nearkv_sim.stimulus import WIDTHS, Shape
 
 GROUPS = {"1": range(1, 2), "2..7": range(2, 8), "8": range(8, 9), "9..15": range(9, 16), "16": range(16, 17)}
 BLOCKS = {"1": range(1, 2), "2..3": range(2, 4), "4 and more": range(4, 1 << 20)}
-STALLS = ("none", "some", "heavy")
+STALL_SHARES = {"none": 0.0, "some": 0.2, "heavy": 0.6}
+"""Classes of stalls, and the share of its cycles for which every channel is held back."""
 LATENCIES = {"0": range(1), "1..63": range(1, 64), "64..255": range(64, 256), "256..500": range(256, 501)}
 
 
@@ -42,7 +43,7 @@ class FunctionalCoverage:
         axes = {
             "format": product((4, 8), WIDTHS, GROUPS, modes),
             "size": product((4, 8), WIDTHS, BLOCKS, modes),
-            "traffic": product(STALLS, LATENCIES, modes),
+            "traffic": product(STALL_SHARES, LATENCIES, modes),
         }
         bins = [f"{axis}: {' '.join(map(str, point))}" for axis, points in axes.items() for point in points]
         return bins + [f"event: {event}" for event in self.events]

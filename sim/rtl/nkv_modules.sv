@@ -6,9 +6,9 @@ module nkv_modules (
     input wire logic clk,
     input wire logic rst_n
 );
-  nkv_fifo #(.WIDTH(16), .DEPTH(8)) fifo (.clk, .rst_n);
-  nkv_ram_fifo #(.WIDTH(16), .DEPTH(16)) ram_fifo (.clk, .rst_n);
-  nkv_skid #(.WIDTH(16)) skid (.clk, .rst_n);
+  bench_queue #(.DEPTH(8)) fifo (.clk, .rst_n);
+  bench_queue #(.DEPTH(16), .RAM(1'b1)) ram_fifo (.clk, .rst_n);
+  bench_queue #(.SKID(1'b1)) skid (.clk, .rst_n);
   nkv_axi_reader #(.FIFO_BEATS(64), .MAX_BURST(16)) axi_reader (.clk, .rst_n);
   nkv_axi_writer axi_writer (.clk, .rst_n);
   nkv_control control (.clk, .rst_n);
@@ -59,14 +59,43 @@ module nkv_modules (
 
   // ---- selection with its store -----------------------------------------------------------------------------------
   logic store_read;
-  logic [11:0] store_row;
-  logic [255:0] store_data;
+  logic [9:0] store_row;
+  logic [3:0][255:0] store_data;
   nkv_store #(.ROWS(4096)) store (.clk, .read(store_read), .read_row(store_row), .read_data(store_data));
   nkv_select #(.STORE_ROWS(4096)) selection (
       .clk, .rst_n, .read(store_read), .read_row(store_row), .read_data(store_data)
   );
 
   nkv_results result_writes (.clk, .rst_n);
+endmodule
+
+// A FIFO, a FIFO in block RAM, or a skid buffer with signals that a bench may see: the kernel's many other queues stay
+// hidden from it, which is what makes the simulation build quickly.
+module bench_queue #(
+    parameter int unsigned DEPTH = 8,
+    parameter bit RAM = 1'b0,
+    parameter bit SKID = 1'b0
+) (
+    input  wire logic                       clk,
+    input  wire logic                       rst_n,
+    input  wire logic                       in_valid,
+    output logic                            in_ready,
+    input  wire logic [15:0]                in_data,
+    output logic                            out_valid,
+    input  wire logic                       out_ready,
+    output logic [15:0]                     out_data,
+    output logic [$clog2(DEPTH+3)-1:0]      count
+);
+  if (SKID) begin : g_skid
+    nkv_skid #(.WIDTH(16)) queue (.*);
+    assign count = '0;
+  end else if (RAM) begin : g_ram
+    nkv_ram_fifo #(.WIDTH(16), .DEPTH(DEPTH)) queue (.*);
+  end else begin : g_fifo
+    logic [$clog2(DEPTH+1)-1:0] held;
+    nkv_fifo #(.WIDTH(16), .DEPTH(DEPTH)) queue (.*, .count(held));
+    assign count = ($clog2(DEPTH + 3))'(held);
+  end
 endmodule
 
 `default_nettype wire

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <random>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,13 @@ class Memory {
   std::vector<Region> regions_;
 };
 
+// Throws where a burst breaks a rule that the kernel promises: whole beats, within a page.
+inline void check_burst(uint64_t address, unsigned length) {
+  constexpr uint64_t kPage = 4096;
+  if (address % kBeatBytes != 0 || address / kPage != (address + length * kBeatBytes) / kPage)
+    throw std::runtime_error("a burst is not aligned, or crosses a page");
+}
+
 constexpr uint8_t kOkay = 0, kDecodeError = 3;
 
 struct Timing {
@@ -51,7 +59,25 @@ struct Timing {
       0;  // cycles from a read address to its first beat, and from the last beat to a response
   double stall_share = 0;  // share of cycles in which a channel is held back
   uint64_t seed = 1;
-  double bytes_per_cycle = 0;  // of all ports together; 0: no limit
+  double bytes_per_cycle = 0;   // of all ports together; 0: no limit
+  unsigned latency_spread = 0;  // more cycles of latency at most, at random, per transaction
+};
+
+// When a transaction that arrives now is answered.
+class Latency {
+ public:
+  Latency(const Timing& timing, unsigned channel)
+      : least_(timing.latency),
+        spread_(timing.latency_spread),
+        random_(timing.seed * 16 + channel) {}
+
+  uint64_t due(uint64_t cycle) {
+    return cycle + least_ + (spread_ == 0 ? 0 : random_() % (spread_ + 1));
+  }
+
+ private:
+  unsigned least_, spread_;
+  std::minstd_rand random_;
 };
 
 // What the memory can move: every beat of every port takes from it.
@@ -100,7 +126,7 @@ class ReadPort {
   ReadPort(const Memory& memory, Bandwidth& bandwidth, const Timing& timing, unsigned channel)
       : memory_(memory),
         bandwidth_(bandwidth),
-        latency_(timing.latency),
+        latency_(timing, channel),
         address_stalls_(timing, channel),
         data_stalls_(timing, channel + 1) {}
 
@@ -124,7 +150,10 @@ class ReadPort {
 
   void clock(uint64_t cycle, bool address_taken, uint64_t address, unsigned length,
              bool beat_taken) {
-    if (address_taken) bursts_.push_back({address, length + 1, cycle + latency_});
+    if (address_taken) {
+      check_burst(address, length);
+      bursts_.push_back({address, length + 1, latency_.due(cycle)});
+    }
     if (beat_taken) {
       Burst& burst = bursts_.front();
       burst.address += kBeatBytes;
@@ -151,7 +180,7 @@ class ReadPort {
 
   const Memory& memory_;
   Bandwidth& bandwidth_;
-  unsigned latency_;
+  Latency latency_;
   uint64_t waits_ = 0;
   Stalls address_stalls_, data_stalls_;
   std::deque<Burst> bursts_;
@@ -164,7 +193,7 @@ class WritePort {
   WritePort(const Memory& memory, Bandwidth& bandwidth, const Timing& timing, unsigned channel)
       : memory_(memory),
         bandwidth_(bandwidth),
-        latency_(timing.latency),
+        latency_(timing, channel),
         address_stalls_(timing, channel),
         data_stalls_(timing, channel + 1),
         response_stalls_(timing, channel + 2) {}
@@ -181,21 +210,26 @@ class WritePort {
   }
 
   template <typename Data>
-  void clock(uint64_t cycle, bool address_taken, uint64_t address, bool beat_taken,
+  void clock(uint64_t cycle, bool address_taken, uint64_t address, unsigned length, bool beat_taken,
              const Data& data, bool last, bool response_taken) {
     if (beat_taken) {
-      uint8_t* beat = memory_.at(bursts_.front());
+      Burst& burst = bursts_.front();
+      uint8_t* beat = memory_.at(burst.address);
       if (beat != nullptr) std::memcpy(beat, data.data(), kBeatBytes);
       response_ = std::max(response_, beat != nullptr ? kOkay : kDecodeError);
       bandwidth_.take();
-      bursts_.front() += kBeatBytes;
+      burst.address += kBeatBytes;
+      if (last != (--burst.beats == 0)) throw std::runtime_error("wlast is in the wrong place");
       if (last) {
         bursts_.pop_front();
-        responses_.push_back({cycle + latency_, response_});
+        responses_.push_back({latency_.due(cycle), response_});
         response_ = kOkay;
       }
     }
-    if (address_taken) bursts_.push_back(address);
+    if (address_taken) {
+      check_burst(address, length);
+      bursts_.push_back({address, length + 1});
+    }
     if (response_taken) {
       responses_.pop_front();
       offering_ = false;
@@ -203,16 +237,20 @@ class WritePort {
   }
 
  private:
+  struct Burst {
+    uint64_t address;
+    unsigned beats;
+  };
   struct Answer {
     uint64_t due;
     uint8_t response;
   };
   const Memory& memory_;
   Bandwidth& bandwidth_;
-  unsigned latency_;
+  Latency latency_;
   uint8_t response_ = kOkay;  // of the burst that is being written
   Stalls address_stalls_, data_stalls_, response_stalls_;
-  std::deque<uint64_t> bursts_;
+  std::deque<Burst> bursts_;
   std::deque<Answer> responses_;
   bool offering_ = false;
 };

@@ -4,10 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "Vnearkv_kernel.h"
 #include "axi_memory.hpp"
 #include "verilated.h"
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#endif
 
 namespace nearkv::sim {
 
@@ -83,6 +87,15 @@ class Kernel {
     tick();
   }
 
+  // Writes what was covered since reset; throws in a build without coverage.
+  void write_coverage(const char* path) {
+#if VM_COVERAGE
+    context_.coveragep()->write(path);
+#else
+    throw std::runtime_error(std::string("no coverage for ") + path + ": this build has none");
+#endif
+  }
+
   // Cycles since reset in which a burst of keys waited for the memory.
   uint64_t key_waits() const { return keys_.waits(); }
 
@@ -113,8 +126,8 @@ class Kernel {
     commands_.clock(cycle_, active && t.m_axi_gmem_arvalid && t.m_axi_gmem_arready,
                     t.m_axi_gmem_araddr, t.m_axi_gmem_arlen, command_beat);
     results_.clock(cycle_, active && t.m_axi_gmem_awvalid && t.m_axi_gmem_awready,
-                   t.m_axi_gmem_awaddr, result_beat, t.m_axi_gmem_wdata, t.m_axi_gmem_wlast,
-                   t.m_axi_gmem_bvalid && t.m_axi_gmem_bready);
+                   t.m_axi_gmem_awaddr, t.m_axi_gmem_awlen, result_beat, t.m_axi_gmem_wdata,
+                   t.m_axi_gmem_wlast, t.m_axi_gmem_bvalid && t.m_axi_gmem_bready);
     t.ap_clk = 0;
     t.eval();
     t.ap_clk = 1;

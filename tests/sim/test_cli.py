@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 pytest.importorskip("cocotb", reason="nearkv sim needs cocotb (nearkv[sim])")
 from nearkv.errors import UnsupportedError
 from nearkv_sim import runner as sim_runner
-from nearkv_sim import throughput
+from nearkv_sim import soak, throughput
 from nearkv_sim.cli import app
 
 
@@ -82,3 +82,17 @@ def test_a_missing_simulator_names_the_extra(monkeypatch):
     result = invoke("list")
     assert isinstance(result.exception, UnsupportedError)
     assert "nearkv[sim]" in str(result.exception)
+
+
+def test_a_soak_that_failed_exits_with_1(monkeypatch):
+    asked = []
+
+    def run_soak(seed, starts):
+        asked.append((seed, starts))
+        return soak.Soak(starts=starts, failures=[(seed + 1, "wrong")])
+
+    monkeypatch.setattr(soak, "soak", run_soak)
+    result = invoke("soak", "--seed", "7", "--starts", "2")
+    assert result.exit_code == 1
+    assert "reproduce: nearkv sim soak --seed 8 --starts 1" in result.stdout
+    assert asked == [(7, 2)]

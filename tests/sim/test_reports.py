@@ -8,6 +8,7 @@ from nearkv_drivers.device import Mode
 from nearkv_sim.coverage import FunctionalCoverage, code_coverage
 from nearkv_sim.report import coverage_lines, outcome_lines, throughput_lines
 from nearkv_sim.runner import Outcome, read_junit
+from nearkv_sim.soak import Soak
 from nearkv_sim.stimulus import Shape
 
 
@@ -47,6 +48,13 @@ def test_failed_outcome_says_how_to_repeat_it() -> None:
     outcome = Outcome("kernel", 7, 3, {"random_traffic": "total is 4\nmore"}, Path("x.xml"), None, None)
     assert outcome_lines(outcome)[-1].strip() == "reproduce: nearkv sim run kernel --seed 7"
     assert not Outcome("kernel", 7, 0, {}, Path("x.xml"), None, None).passed
+
+
+def test_a_failed_start_of_a_soak_says_how_to_repeat_it() -> None:
+    lines = Soak(starts=3, commands=20, failures=[(41, "start 41: T[0] is 3, expected 4")]).lines()
+    assert "1 FAILED" in lines[0]
+    assert lines[2].strip() == "reproduce: nearkv sim soak --seed 41 --starts 1"
+    assert lines[-1] == "functional: 0 of 152 bins"
 
 
 def test_junit(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ import cocotb
 import numpy as np
 
 from nearkv_drivers.device import Mode, Run, ScoreRequest, ScoreResult
-from nearkv_sim.coverage import BLOCKS, GROUPS, LATENCIES, STALLS, FunctionalCoverage
+from nearkv_sim.coverage import BLOCKS, GROUPS, LATENCIES, STALL_SHARES, FunctionalCoverage
 from nearkv_sim.kernel_bench import KernelBench
 from nearkv_sim.runner import effort
 from nearkv_sim.stimulus import WIDTHS, Case, Rng, Shape, random_case, random_shape
 from nearkv_sim.toolchain import ROOT
 
-STALL_SHARES = {"none": 0.0, "some": 0.2, "heavy": 0.6}
 COVERAGE = FunctionalCoverage(
     events=(
         "bad block", "block without tokens", "T0 given", "more than one bitmap beat", "more than one sorted chunk",
@@ -58,7 +57,7 @@ async def run_shapes(bench: KernelBench, rng: Rng, shapes: list[Shape], stalls: 
 
 def traffic(rng: Rng) -> tuple[str, str]:
     """A class of stalls and one of latency."""
-    return str(rng.choice(STALLS)), str(rng.choice(list(LATENCIES)))
+    return str(rng.choice(list(STALL_SHARES))), str(rng.choice(list(LATENCIES)))
 
 
 async def begin(dut: Any) -> tuple[KernelBench, Rng]:
@@ -88,7 +87,7 @@ async def every_format(dut: Any) -> None:
 async def random_traffic(dut: Any) -> None:
     """Batches of random requests under every class of stalls and latency."""
     bench, rng = await begin(dut)
-    classes = list(product(STALLS, LATENCIES))
+    classes = list(product(STALL_SHARES, LATENCIES))
     for stalls, latency in classes * effort():
         shapes = [random_shape(rng) for _ in range(int(rng.integers(4, 12)))]
         for i, mode in enumerate(Mode):  # both modes in every class

@@ -8,8 +8,9 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
 
+from nearkv.contract import block_bytes
 from nearkv_drivers.device import Mode
 from nearkv_sim.axi_memory import DECERR, OKAY, SLVERR, MemoryModel
 from nearkv_sim.commands import REQUEST_DTYPE, RUN_DTYPE
@@ -222,16 +223,30 @@ async def unanswered_addresses(dut: Any) -> None:
         await still_works(bench, rng)
 
 
+async def last_key_beat(dut: Any, beats: int) -> None:
+    """Wait until the memory has given so many key beats; the kernel takes one a cycle."""
+    while beats:
+        await RisingEdge(dut.ap_clk)
+        beats -= int(dut.m_axi_keys_rvalid.value and dut.m_axi_keys_rready.value)
+
+
 @cocotb.test()
 async def reset_in_mid_run(dut: Any) -> None:
     """A reset at any time leaves a kernel that answers the next start rightly."""
     bench, rng = await begin(dut)
     bench.set_latency(0, 60)
+    shape = Shape(4, 64, 5, Mode.TOPK, (40,), 64)
     for turn in range(12):
-        cases = [random_case(rng, Shape(4, 64, 5, Mode.TOPK, (40,), 64), bench.place), *some_cases(bench, rng, 2)]
+        cases = [random_case(rng, shape, bench.place), *some_cases(bench, rng, 2)]
         await bench.launch(bench.load(cases), 3)
-        await ClockCycles(dut.ap_clk, int(rng.integers(40, 600)) if turn % 2 else int(rng.integers(820, 1100)))
-        COVERAGE.event("reset while streaming" if turn % 2 else "reset while selecting")
+        if turn % 2:
+            await ClockCycles(dut.ap_clk, int(rng.integers(40, 600)))
+            COVERAGE.event("reset while streaming")
+        else:
+            await last_key_beat(dut, shape.blocks * block_bytes(shape.width, shape.bits) // 64)
+            # The last log-mass takes about 40 cycles, then reading, sorting and merging one chunk as many each.
+            await ClockCycles(dut.ap_clk, int(rng.integers(40, 140)))
+            COVERAGE.event("reset while selecting")
         await bench.reset(int(rng.integers(1, 5)))
         assert await bench.read("control") == 0b100, "idle after reset"
         assert dut.interrupt.value == 0

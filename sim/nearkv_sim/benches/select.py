@@ -11,6 +11,12 @@ from cocotb.triggers import RisingEdge
 from nearkv.contract import EMPTY, Scores, top_k
 from nearkv_sim.module_bench import ModuleBench, packed, unpacked
 
+WAYS = 4
+"""Candidates that travel together (nearkv_pkg)."""
+
+CANDIDATE = (1, 29, 17)
+"""Bits of a candidate's fields: exists, share, position."""
+
 
 def random_log_masses(rng: np.random.Generator, group: int, blocks: int, style: int) -> np.ndarray:
     """Log-masses with many ties, rising, falling, or over the whole range; some blocks are empty."""
@@ -31,14 +37,15 @@ async def select(dut: Any, bench: ModuleBench, scores: Scores, k: int) -> tuple[
     for position in range(blocks):
         for half in range(halves):
             rows = scores.log_mass[8 * half : 8 * half + 8, position]
-            store.write_row.value = position * halves + half
+            store.write_bank.value = position % WAYS
+            store.write_row.value = position // WAYS * halves + half
             store.write_data.value = packed([(int(v), 32) for v in reversed(rows)])
             store.write.value = 1
             await RisingEdge(bench.clk)
     store.write.value = 0
     candidates = int((scores.log_mass[0] != EMPTY).sum())
     count = min(k, candidates)
-    unit.group.value, unit.blocks.value, unit.candidates.value, unit.count.value = group, blocks, candidates, count
+    unit.group.value, unit.blocks.value, unit.count.value = group, blocks, count
     for h in range(16):
         unit.totals[h].value = int(scores.total[h]) if h < group else 0
     unit.start.value = 1
@@ -76,26 +83,35 @@ async def best(dut: Any, group: int, stalls: float) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(level=list(range(1, 8)))
+@cocotb.parametrize(level=list(range(2, 8)))
 async def sorter(dut: Any, level: int) -> None:
-    """Chunks of 2^level leave sorted and stable, one candidate a cycle."""
+    """Chunks of 2^level leave sorted and stable, one tuple a cycle."""
     bench, unit = ModuleBench(dut), dut.merge_sorter
     await bench.reset([unit.in_valid, unit.out_ready])
     unit.level.value = level
     size, chunks = 2**level, 5
     items = [(bench.random.randrange(2), bench.random.randrange(9), i) for i in range(size * chunks)]
     entrance = getattr(unit, "in")
-    words = [packed(list(zip(item, (1, 29, 17), strict=True))) for item in items]
-    cocotb.start_soon(bench.send(unit.in_valid, unit.in_ready, [{entrance: word} for word in words]))
+    tuples = [tuple_word(items[i : i + WAYS]) for i in range(0, len(items), WAYS)]
+    cocotb.start_soon(bench.send(unit.in_valid, unit.in_ready, [{entrance: word} for word in tuples]))
     found = await bench.within(
-        bench.receive(
-            unit.out_valid, unit.out_ready, len(items), lambda: tuple(unpacked(int(unit.out.value), (1, 29, 17)))
-        ),
-        len(items) + size + 6 * level + 4,
+        bench.receive(unit.out_valid, unit.out_ready, len(tuples), lambda: tuple_items(int(unit.out.value))),
+        (len(items) + size) // WAYS + 8 * level + 4,
     )
     expected = [
         item
         for chunk in range(chunks)
         for item in sorted(items[chunk * size : (chunk + 1) * size], key=lambda i: (-i[0], -i[1]))
     ]
-    assert found == expected
+    assert [item for items in found for item in items] == expected
+
+
+def tuple_word(items: list[tuple[int, int, int]]) -> int:
+    """Candidates as a packed tuple, the first one lowest."""
+    return packed([field for item in reversed(items) for field in zip(item, CANDIDATE, strict=True)])
+
+
+def tuple_items(word: int) -> list[tuple[int, ...]]:
+    """Candidates of a packed tuple."""
+    fields = unpacked(word, CANDIDATE * WAYS)
+    return [tuple(fields[i : i + 3]) for i in range(0, len(fields), 3)][::-1]
