@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nearkv_drivers.hardware import hardware_root, rtl_sources
 from nearkv_sim.yosys import run_script
+
+PACKAGE = "nearkv_pkg.sv"
 
 SHARED = "queue"
 """What several proofs use, no proof of its own."""
@@ -20,13 +22,15 @@ class Plan:
 
     ``depth``: cycles from reset of bounded model checking. ``covers``: cycles within which every cover statement is
     reached, where there are any. ``induction``: the largest k tried where the properties are inductive. ``reach``:
-    seconds for another engine that needs no lemmas.
+    seconds for another engine that needs no lemmas. ``narrow``: constants of the RTL's package that the proof makes
+    smaller; the block takes its widths from there, and the solver gets further with narrow ones.
     """
 
     depth: int
     covers: int | None = None
     induction: int | None = None
     reach: int | None = None
+    narrow: Mapping[str, int] = field(default_factory=dict)
 
 
 PLANS = {
@@ -34,7 +38,7 @@ PLANS = {
     "axi_writer": Plan(depth=20, induction=4),
     "control": Plan(depth=20, covers=20, induction=4),
     "fifo": Plan(depth=20, covers=10, induction=4, reach=30),
-    "keep_best": Plan(depth=20, covers=20),
+    "keep_best": Plan(depth=28, covers=34, narrow={"PRIORITY_BITS": 1, "POSITION_BITS": 6, "K_BITS": 5}),
     "merge_stage": Plan(depth=18, covers=20, induction=4),
     "ram_fifo": Plan(depth=20, covers=12, induction=4, reach=30),
     "skid": Plan(depth=20, covers=8, induction=4, reach=30),
@@ -53,6 +57,18 @@ def proofs() -> list[str]:
     return sorted(names - {SHARED})
 
 
+def _narrowed(package: Path, name: str, work: Path) -> Path:
+    """A copy of the package in ``work`` with the constants of the plan of ``name``."""
+    text = package.read_text(encoding="utf-8")
+    for constant, value in PLANS[name].narrow.items():
+        text, found = re.subn(rf"(localparam int unsigned {constant} = )\d+;", rf"\g<1>{value};", text)
+        if found != 1:
+            raise RuntimeError(f"{package} does not define {constant}, which the proof {name} makes smaller")
+    copy = work / PACKAGE
+    copy.write_text(text, encoding="utf-8")
+    return copy
+
+
 @dataclass(frozen=True)
 class Proof:
     """``prove_{name}`` over ``sources``, the RTL in compilation order (None: the RTL as it is)."""
@@ -66,6 +82,8 @@ class Proof:
         Raises ModuleNotFoundError without pyosys, RuntimeError where a source or a command fails.
         """
         files = [path for path in self.sources or rtl_sources() if path.suffix == ".sv"]
+        if PLANS[self.name].narrow:
+            files = [_narrowed(path, self.name, problem.parent) if path.name == PACKAGE else path for path in files]
         files += [folder() / f"prove_{part}.sv" for part in (SHARED, self.name)]
         log, statistics = problem.with_suffix(".log"), problem.with_suffix(".stat")
         script = (
