@@ -7,7 +7,7 @@ EXTRAS := dev,gguf,bench,sim,trace
 SOURCES := $(shell git ls-files 'drivers/native/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode clean
+.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode bench-beta clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,13 +65,16 @@ synth: build ## estimate the RTL kernel's area beside a SmartSSD's FPGA; writes 
 formal: build ## run every proof of the RTL's properties, one line each
 	$(BIN)/python -m nearkv_sim.formal
 
-bench: bench-score bench-drive bench-decode ## every benchmark; results in build/bench
+bench: bench-score bench-drive bench-decode bench-beta ## every benchmark; results in build/bench
 
 bench-score: build ## native scorer beside read bandwidth, torch._int_mm and faiss
 	$(BIN)/python bench/score.py --json build/bench/score.json
 
 bench-drive: build ## drive reads by size and batch
 	$(BIN)/python bench/drive.py --json build/bench/drive.json
+
+bench-beta: build ## host and drive scoring at once, at simulated bandwidths: do they finish together?
+	$(BIN)/python bench/beta.py --json build/bench/beta.json
 
 bench-decode: build ## decode speed from 4 K to 32 K tokens beside a dense StaticCache
 	$(BIN)/python bench/decode.py --json build/bench/decode.json

@@ -151,7 +151,7 @@ def throttle(run: Run, options: argparse.Namespace, score: float, link: float) -
         "simulated_link_mib_s": link,
         "beta": [before, run.beta["beta"]],
         "gap_at_the_change": steps[0]["gap"],
-        "steps_until_within_a_tenth": next((i for i, each in enumerate(gaps) if each <= WITHIN), None),
+        "steps_until_within_a_tenth": next((i + MEDIAN_OF for i, each in enumerate(gaps) if each <= WITHIN), None),
         "gap_after": gap(steps[len(steps) // 2 :]),
     }
 

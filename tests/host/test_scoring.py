@@ -193,6 +193,7 @@ def test_a_drive_that_fails_in_mid_command_leaves_nothing_half_done():
     failing = FailingDevice()
     bad = LayerScorer(failing, streams.store, Beside(copies, shared), first)
     ask = streams.question()
+    good.score(ask)  # the first step is cold, the second is learned from when the third begins
     good.score(ask)
     before = dataclasses.asdict(first._stats), first.share.fraction.copy()
     with pytest.raises(StorageError, match="the kernel stopped"):
@@ -213,6 +214,24 @@ def model():
 @pytest.fixture(scope="module")
 def ids():
     return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
+
+
+def test_a_cache_whose_drive_fails_to_score_stays_as_it_was(model, ids, monkeypatch):
+    drive = MemoryDevice()
+    cache = nearkv.TieredCache(model, drive, budget=160, beta="adaptive", first_stage="quest_int8", policy="lookahead")
+    with torch.inference_mode():
+        model(ids, cache=cache, use_cache=True)
+        model(ids[:, :1], cache=cache, use_cache=True)
+        layer = cache.tiered_layers[1]
+        before = layer.pool.resident.copy(), cache.scoring_report(), cache.stats.hits, cache.stats.promotions
+        monkeypatch.setattr(drive, "submit", FailingDevice().submit)
+        with pytest.raises(StorageError, match="the kernel stopped"):
+            model(ids[:, :1], cache=cache, use_cache=True)
+    assert (layer.pool.resident == before[0]).all()
+    after = cache.scoring_report()
+    assert after["first_stage"] == before[1]["first_stage"]
+    assert (cache.stats.hits, cache.stats.promotions) == before[2:]
+    cache.close()
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,10 @@ from nearkv_drivers.device import Device, ScoreRequest, ScoreResult, TimedHandle
 from nearkv_drivers.kernel import Command
 
 FIRST_BETA = 1.0
-"""Beta of the first step, which measures the rates."""
+"""Beta until the rates are measured."""
+
+COLD_STEPS = 1
+"""Steps that are not learned from: memory is touched and threads are started for the first time."""
 
 SKEW_STEPS = 32
 """Steps from one look at the skew of the selections to the next."""
@@ -148,7 +151,8 @@ class Balance:
         step, self._step = self._step, Sides()
         self.last_step = step
         self.total.add(step)
-        if self._fixed is not None or not step.host_bytes or not step.drive_bytes:
+        self._steps += 1
+        if self._fixed is not None or self._steps <= COLD_STEPS or not step.host_bytes or not step.drive_bytes:
             return
         scored = {
             "host_score": Measured(step.host_bytes, step.host_seconds),
@@ -157,7 +161,6 @@ class Balance:
         if self._controller is None:
             rates = Rates(**{name: side.nbytes / side.seconds for name, side in scored.items()})
             self._controller = BetaController(rates, alpha=0.0, pipeline=Pipeline.OVERLAPPED)
-        self._steps += 1
         if self._skewed and self._steps % SKEW_STEPS == 0:
             self._controller.set_skew(float(np.mean([selection_skew(seen) for seen in self._seen.values()])))
         self.changes += self._controller.observe(**scored, **self._links())

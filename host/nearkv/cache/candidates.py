@@ -79,12 +79,13 @@ class FirstStage:
         stats: FirstStageStats,
         *,
         most_blocks: int | None,
+        expected_blocks: int = 0,
         loss: float,
         sink_blocks: int,
         layer: int,
     ) -> None:
         self._geometry, self._stats, self._sinks = geometry, stats, sink_blocks
-        self._table = SummaryTable(kind, geometry.streams, geometry.head_dim, most_blocks)
+        self._table = SummaryTable(kind, geometry.streams, geometry.head_dim, most_blocks, expected_blocks)
         self.share = CandidateShare(loss, streams=geometry.streams, phase=layer)
 
     @property

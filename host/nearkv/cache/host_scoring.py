@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
+from nearkv.cache.store import GROWTH_BLOCKS
 from nearkv_drivers.device import Mode
 from nearkv_drivers.kernel import Command, Kernel, KernelHandle
 from nearkv_drivers.native_kernel import NativeKernel
@@ -17,12 +18,14 @@ from nearkv_drivers.wire import EMPTY
 class ScoreCopies:
     """Copies of the first score blocks of every stream of one layer, taken when blocks are sealed.
 
-    ``most_blocks`` is how many a stream may hold; None: it grows with the stream. It is a keeper of the layer's store.
+    ``most_blocks`` is how many a stream may hold; None: it grows with the stream, from ``expected_blocks`` on. It is a
+    keeper of the layer's store.
     """
 
-    def __init__(self, geometry: Geometry, most_blocks: int | None) -> None:
+    def __init__(self, geometry: Geometry, most_blocks: int | None, expected_blocks: int = 0) -> None:
         self._limit, self._bits = most_blocks, geometry.bits
-        self._memory = np.zeros((geometry.streams, most_blocks or 0, geometry.score_block_bytes), np.uint8)
+        capacity = expected_blocks if most_blocks is None else most_blocks
+        self._memory = np.zeros((geometry.streams, capacity, geometry.score_block_bytes), np.uint8)
         self.held = np.zeros(geometry.streams, np.int64)
         """Blocks of each stream that have a copy: its first ones."""
         self.kernel: Callable[[npt.NDArray[np.uint8]], Kernel] = NativeKernel
@@ -43,8 +46,8 @@ class ScoreCopies:
             return
         assert first == have, "copies follow each other"
         if have + room > self._memory.shape[1]:
-            grown = max(have + room, 2 * self._memory.shape[1])
-            self._memory = np.pad(self._memory, ((0, 0), (0, grown - self._memory.shape[1]), (0, 0)))
+            more = have + room + GROWTH_BLOCKS - self._memory.shape[1]
+            self._memory = np.pad(self._memory, ((0, 0), (0, more), (0, 0)))
         self._memory[stream, have : have + room] = score_blocks[:room]
         self.held[stream] = have + room
 

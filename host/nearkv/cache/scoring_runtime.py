@@ -27,6 +27,7 @@ class ScoringRuntime:
 
     def __init__(self, config: TierConfig, device: Device, layers: int, stats: CacheStats) -> None:
         self._config, self._device, self._layers, self._stats = config, device, layers, stats
+        self._expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
         self._scorers: list[LayerScorer] = []
         self._copied_blocks: int | None = None
         self._summarised_blocks: int | None = None
@@ -40,7 +41,7 @@ class ScoringRuntime:
         the expected context needs, copies a part of what is left then.
         """
         config, streams = self._config, self._layers * geometry.streams
-        expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
+        expected = self._expected
         reserved = 0
         if config.first_stage is not None:
             kind = SUMMARIES[config.first_stage]
@@ -48,7 +49,8 @@ class ScoringRuntime:
             reserved += streams * (expected * kind.row_bytes(geometry.head_dim) + kind.stream_bytes(geometry.head_dim))
         if config.beta is not None:
             room = int(max(spare - reserved, 0) * COPIES_SHARE) // (streams * geometry.score_block_bytes)
-            self._copied_blocks = min(room, expected) if expected else room
+            share = 1.0 if isinstance(config.beta, str) else config.beta / (1 + config.beta)
+            self._copied_blocks = min(room, math.ceil(expected * share)) if expected else room
             reserved += streams * self._copied_blocks * geometry.score_block_bytes
         return reserved
 
@@ -58,10 +60,11 @@ class ScoringRuntime:
         if config.beta is not None:
             if self.balance is None:
                 self.balance = Balance(config.beta, self._stats, geometry.kv_block_bytes, skewed=config.beta_skew)
-            beside = Beside(ScoreCopies(geometry, self._copied_blocks), self.balance)
+            beside = Beside(ScoreCopies(geometry, self._copied_blocks, self._expected), self.balance)
         if config.first_stage is not None:
             first_stage = FirstStage(
                 SUMMARIES[config.first_stage], geometry, self.first_stage, most_blocks=self._summarised_blocks,
+                expected_blocks=self._expected,
                 loss=config.first_stage_loss, sink_blocks=config.sink_blocks, layer=layer,
             )  # fmt: skip
         self._scorers.append(LayerScorer(self._device, store, beside, first_stage))

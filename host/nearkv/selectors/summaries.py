@@ -19,6 +19,9 @@ from nearkv.selectors.base import FloatArray
 from nearkv_drivers import summary
 from nearkv_drivers.wire import BLOCK_TOKENS
 
+GROWTH_BLOCKS = 64
+"""Rows by which a table grows beyond what it was made for."""
+
 RANGE_MARGIN = 1 / 8
 """Share by which a channel's range is widened beyond a new extreme, so that it seldom has to be widened again."""
 
@@ -73,13 +76,17 @@ SUMMARIES = {
 class SummaryTable:
     """The rows of ``streams`` streams with head size ``head_dim``.
 
-    ``most_blocks`` is how many rows a stream may have (blocks beyond have none); None: it grows with the stream.
+    ``most_blocks`` is how many rows a stream may have (blocks beyond have none); None: it grows with the stream, from
+    ``expected_blocks`` on.
     """
 
-    def __init__(self, kind: LinearSummary, streams: int, head_dim: int, most_blocks: int | None) -> None:
+    def __init__(
+        self, kind: LinearSummary, streams: int, head_dim: int, most_blocks: int | None, expected_blocks: int = 0
+    ) -> None:
         self._kind, self._limit = kind, most_blocks
         values = np.uint8 if kind.bounds else np.float16
-        self._rows = np.zeros((streams, most_blocks or 0, kind.width * head_dim), values)
+        capacity = expected_blocks if most_blocks is None else most_blocks
+        self._rows = np.zeros((streams, capacity, kind.width * head_dim), values)
         self._offset = np.zeros((streams, head_dim if kind.bounds else 0), np.float32)
         self._step = np.zeros_like(self._offset)
         self.count = np.zeros(streams, np.int64)
@@ -163,4 +170,4 @@ class SummaryTable:
     def _reserve(self, blocks: int) -> None:
         have = self._rows.shape[1]
         if blocks > have:
-            self._rows = np.pad(self._rows, ((0, 0), (0, max(blocks, 2 * have) - have), (0, 0)))
+            self._rows = np.pad(self._rows, ((0, 0), (0, blocks + GROWTH_BLOCKS - have), (0, 0)))

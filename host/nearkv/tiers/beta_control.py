@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
 from dataclasses import dataclass
 
 from nearkv.tiers.beta import Pipeline, Rates, Split, beta, split
 
-SMOOTHING = 0.25
-"""Weight of a step's measurement in the running rates: after a jump, 90 % is caught up in eight steps."""
+WINDOW = 7
+"""Steps whose median is the running rate: a jump is caught up in four steps, and three stalled ones do not count."""
 
 HYSTERESIS = 0.04
 """Relative change of the balanced beta below which the split stays as it is."""
@@ -22,10 +24,11 @@ class Measured:
 
 
 class BetaController:
-    """Keeps running rates and the balanced beta that follows from them."""
+    """Keeps running rates and the balanced beta that follows from them. ``rates`` hold until something is measured."""
 
     def __init__(self, rates: Rates, *, alpha: float, pipeline: Pipeline, skew: float = 0.0) -> None:
         self._rates, self._alpha, self._pipeline, self._skew = rates, alpha, pipeline, skew
+        self._paces = {name: deque[float](maxlen=WINDOW) for name in vars(rates)}
         self._beta = beta(rates, alpha, pipeline, skew)
 
     @property
@@ -49,17 +52,16 @@ class BetaController:
     def observe(self, **paths: Measured) -> bool:
         """Learn one step's measurements by rate name (``host_score``, ``drive_score``, ``host_link``, ``drive_link``).
 
-        Paths that moved nothing are left out or have no bytes. Returns whether beta changed. Times are averaged, not
-        rates, so that one stalled step cannot vanish behind a fast one.
+        Paths that moved nothing are left out or have no bytes. Returns whether beta changed.
         """
         current = vars(self._rates).copy()
         for name, measured in paths.items():
             if name not in current:
                 raise ValueError(f"there is no path {name!r}; there are: {', '.join(current)}")
             if measured.nbytes > 0 and measured.seconds > 0:
-                now = measured.seconds / measured.nbytes
-                before = now if current[name] is None else 1 / current[name]
-                current[name] = 1 / ((1 - SMOOTHING) * before + SMOOTHING * now)
+                paces = self._paces[name]
+                paces.append(measured.seconds / measured.nbytes)
+                current[name] = 1 / statistics.median(paces)
         self._rates = Rates(**current)
         wanted = beta(self._rates, self._alpha, self._pipeline, self._skew)
         if abs(wanted / self._beta - 1) <= HYSTERESIS:
