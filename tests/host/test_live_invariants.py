@@ -110,7 +110,7 @@ class Run:
         assert torch.equal(layer.tail.window(sequence)[head], self.truth[number][sequence, head, first * 32 :])
 
     def check_alpha(self, alpha):
-        """No more than alpha of the tokens is hot, or what is pinned: of every stream, and with a plan of them all."""
+        """No more than alpha of the tokens is hot, or what is pinned: of every stream, or of all that share slots."""
         allowed, hot = (np.zeros((LAYERS, BATCH * KV_HEADS), np.int64) for _ in range(2))
         for number, layer in enumerate(self.cache.layers):
             first, newest, _ = layer.tail.streams
@@ -119,7 +119,7 @@ class Run:
                 [int(Fraction(str(alpha)) * count) for count in (32 * first + newest).tolist()], pinned
             )
             hot[number] = newest + 32 * (layer.pool.resident >= 0).sum(axis=1)
-        if self.cache.config.window_plan is not None:
+        if self.cache.config.window_plan is not None or self.cache.config.warm_up:
             allowed, hot = allowed.sum(axis=0), hot.sum(axis=0)
             allowed, hot = (each.reshape(BATCH, KV_HEADS).sum(axis=1) for each in (allowed, hot))
         assert (hot <= allowed).all()
