@@ -15,7 +15,7 @@ from nearkv.cache.candidates import FirstStage, FirstStageStats
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.host_scoring import ScoreCopies
-from nearkv.cache.runs import ScoreRun, scattered_runs, span_runs
+from nearkv.cache.runs import RunIndex, ScoreRun, span_runs
 from nearkv.cache.scoring import Beside, LayerScorer, Question
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.store import LayerStore
@@ -163,17 +163,17 @@ def test_runs_hold_exactly_the_blocks_asked_for(counts, data, size):
     chosen = np.array(sorted(data.draw(st.sets(st.integers(0, len(places) - 1)))), np.int64)
     first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(places))] * 2)))
     for found, blocks in (
-        (scattered_runs(runs, chosen, size), chosen),
+        (RunIndex(runs).scattered(chosen, size), chosen),
         (span_runs(runs, first, last, size), range(first, last)),
     ):
-        segments = found.segments if isinstance(found.segments, list) else list(range(*found.segments.indices(9)))
+        segments = np.arange(9)[found.segments].tolist() if isinstance(found.segments, slice) else found.segments
         expanded = [
             (block + i, offset + i * size, segment)
             for (offset, count), segment, block in zip(found.places, segments, found.first, strict=True)
             for i in range(count)
         ]
         assert expanded == [(b, *places[b]) for b in blocks]
-        assert found.counts == [count for _, count in found.places]
+        assert found.counts.tolist() == [count for _, count in found.places]
 
 
 class FailingDevice(MemoryDevice):
