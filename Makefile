@@ -7,11 +7,7 @@ EXTRAS := dev,gguf,bench,sim,trace
 SOURCES := $(shell git ls-files 'drivers/native/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help build demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode bench-beta clean
-=======
-.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode clean
->>>>>>> main
+.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode bench-beta clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

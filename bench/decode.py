@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, StaticCache
 
 import nearkv
 from nearkv.session import Session
+from nearkv_drivers.device import ALIGNMENT
 
 HEADS, KV_HEADS, HEAD_DIM = 9, 3, 64
 WARM_UP = 4
@@ -73,11 +74,12 @@ def fill(caches: list, layers: int, tokens: int) -> None:
 
 
 def dram_limit(options: argparse.Namespace, config: nearkv.TierConfig) -> int:
-    """Bytes for the newest tokens, one layer's fetched blocks and ``options.hot_blocks`` per stream."""
+    """Bytes for the newest tokens and ``options.hot_blocks`` per stream, and one layer's buffers."""
     block = 32 * 2 * HEAD_DIM * 4
     streams = options.layers * KV_HEADS
     selected = (options.budget - config.recent_blocks * 32) // 32
-    return streams * (config.recent_blocks + 1 + options.hot_blocks) * block + KV_HEADS * 2 * selected * block
+    fetched, sealed = (2 * selected + config.sink_blocks) * block, block + 2 * ALIGNMENT
+    return streams * (config.recent_blocks + 1 + options.hot_blocks) * block + KV_HEADS * (fetched + sealed)
 
 
 def measure(model: torch.nn.Module, context: int, options: argparse.Namespace) -> dict[str, float]:

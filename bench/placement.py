@@ -1,7 +1,7 @@
 """Placement policies, warm-up, window scaling and SSD layout on recorded traces; prints and writes one JSON.
 
 usage: python bench/placement.py OUT.json TRACE TRACE... (from `nearkv trace record`; each trace is judged with windows
-that were profiled on one other trace of the same model, and on all others together)
+that were profiled on the next trace of the same model, and on all others of it together)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from nearkv.policy import Lookahead
 from nearkv.tiers.layout import ReadCost, co_selection, pack_together, read_cost
-from nearkv.tiers.window_scaling import WindowProfile, plan, uniform
+from nearkv.tiers.window_scaling import WindowProfile, plan, together, uniform
 from nearkv.trace import Trace, load, replay, replay_all
 from nearkv.trace.profile import profile_windows
 from nearkv.trace.replay import capacity, prompt_blocks, warm_shares
@@ -80,12 +80,15 @@ def main(output: str, *paths: str) -> None:
     """Measure all of ``paths`` and write ``output``."""
     traces = {Path(path).name: load(path) for path in paths}
     result: dict[str, Any] = {"policies": {}, "layout": {}, "windows": {}}
-    for name, trace in traces.items():
+    profiles = {name: profile_windows([trace]) for name, trace in traces.items()}
+    for place, (name, trace) in enumerate(traces.items()):
+        print(name, file=sys.stderr, flush=True)
         result["policies"][name] = policies(trace)
         result["layout"][name] = layout(trace)
-        others = [other for other in traces if other != name and traces[other].info.model == trace.info.model]
-        for learnt in [[other] for other in others] + [others] * (len(others) > 1):
-            profile = profile_windows([traces[other] for other in learnt])
+        around = list(traces)[place + 1 :] + list(traces)[:place]
+        others = [other for other in around if traces[other].info.model == trace.info.model]
+        for learnt in [others[:1]] * bool(others) + [others] * (len(others) > 1):
+            profile = together([profiles[other] for other in learnt])
             for fraction in FRACTIONS[1:]:
                 result["windows"][f"{'+'.join(learnt)} -> {name} at {fraction:g}"] = windows(profile, trace, fraction)
     text = json.dumps(result, indent=1)

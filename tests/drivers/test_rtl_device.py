@@ -162,7 +162,7 @@ def test_figures_sum_over_starts_and_keep_the_last():
 
 @pytest.mark.parametrize(("group", "most"), [(1, 65_536), (8, 65_536), (9, 32_768), (16, 32_768)])
 def test_it_refuses_more_blocks_than_its_store_holds(pair, group, most):
-    """The RTL keeps one row of eight log-masses a block, or two, in 65,536 rows; the emulated drive takes twice that."""
+    """The RTL keeps one row of eight log-masses a block, or two, in 65,536 rows; the emulated drive takes 128 Ki."""
     emulated, device = pair("64MiB")
     assert device.capabilities.max_blocks == 65_536
     assert emulated.capabilities.max_blocks == 1 << 17

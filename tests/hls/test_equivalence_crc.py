@@ -5,6 +5,8 @@ Both sides are linear over bits, so a proof per output bit is a comparison of tw
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from bitwuzla import Kind
 from hls.proof.affine import Affine
@@ -34,6 +36,29 @@ def _step(first: int, bug: tuple[str, str] | None = None) -> None:
 @pytest.mark.parametrize("first", [0, 1])
 def test_step(first: int) -> None:
     _step(first)
+
+
+def test_the_normal_form_is_the_function() -> None:
+    """By the solver for few bits, and for the CRC's two sides at numbers that it fills in."""
+    stage = Stage("nkv_crc32c")
+    bits, affine = stage.bits, Affine(stage.bits)
+    x, y = bits.var(8, "x"), bits.var(8, "y")
+    table = bits.op(Kind.BV_SHR, bits.const(16, 0x6996), bits.extend(bits.extract(x, 5, 2), 16, signed=False))
+    parity = bits.extend(bits.extract(table, 0, 0), 8, signed=True)
+    masked = bits.op(Kind.BV_OR, bits.op(Kind.BV_AND, y, bits.const(8, 0xA5)), bits.const(8, 0x42))
+    mixed = bits.op(Kind.BV_NOT, bits.op(Kind.BV_XOR, parity, masked))
+    for term in (parity, masked, mixed, bits.op(Kind.BV_AND, x, y)):
+        stage.equal(affine.normal(term), term)
+    stage.give(0, beat_valid=1, first=0, last=0)
+    beat, before = stage.input("beat", 0), stage.rtl.state("running", LATENCY - 1)
+    rtl = stage.rtl.state("running", LATENCY)
+    cpp = stage.cpp("crc32c_beat", before, octets(bits, beat), widths=(32, 8))
+    random = Random(7)
+    for _ in range(4):
+        numbers = [(beat, bits.const(512, random.getrandbits(512))), (before, bits.const(32, random.getrandbits(32)))]
+        given = [bits.op(Kind.EQUAL, *pair) for pair in numbers]
+        for side in (rtl, cpp):
+            stage.equal(affine.normal(side), side, assume=given)
 
 
 def test_match() -> None:

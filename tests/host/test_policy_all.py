@@ -142,7 +142,7 @@ def test_hit_rates_stay_within_16_bits_and_follow_their_recurrence(pattern):
     fast = slow = 0
     for hit in pattern:
         subject.observe(0, one(3 if hit else -1), np.ones((1, 1), np.uint32))
-        fast = fast - (fast >> 2) + (16383 if hit else 0)
+        fast = fast - (fast >> 1) + (32767 if hit else 0)
         slow = slow - (slow >> 5) + (2047 if hit else 0)
         assert 0 <= fast <= 65535
         assert 0 <= slow <= 65535

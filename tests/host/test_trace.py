@@ -13,7 +13,7 @@ from nearkv import policy
 from nearkv.policy import Lookahead
 from nearkv.policy.hit_rate import HYSTERESIS
 from nearkv.tiers import knapsack
-from nearkv.tiers.window_scaling import WindowPlan, apportion, plan, uniform, window_blocks
+from nearkv.tiers.window_scaling import WindowPlan, WindowProfile, apportion, plan, uniform, window_blocks
 from nearkv.trace.belady import Belady
 from nearkv.trace.cli import app
 from nearkv.trace.format import TraceError, load, pack_priority, save, unpack_priority
@@ -261,6 +261,26 @@ def test_window_blocks_counts_distinct_blocks():
     assert window_blocks(np.repeat(chosen, 2, axis=1), 3).tolist() == [-(-(2 + 3 + 4 + 3) // 4)] * 2
     more = np.array([[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]] * 8, np.int32)  # window 1: 2, window 2: 4 but at first
     assert [int(window_blocks(more, window)[0]) for window in (1, 1.25, 1.75, 2)] == [2, 3, 4, 4]
+
+
+@settings(max_examples=25, deadline=None)
+@given(pool=st.integers(40, 600), exact=st.booleans(), seed=st.integers(0, 50))
+def test_a_plan_uses_the_whole_pool_and_lies_between_the_common_window_and_the_best(pool, exact, seed):
+    rng = np.random.default_rng(seed)
+    blocks = np.cumsum(rng.integers(1, 6, (2, 3, 4)), axis=2)
+    hits = np.cumsum(rng.integers(0, 50, (2, 3, 4)), axis=2)
+    found = plan(WindowProfile("model", (1, 2, 4, 8), blocks, hits), pool, exact=exact)
+    assert found.total == pool
+    assert found.blocks.min() >= 1
+    assert found.windows.min() >= 1
+    assert found.windows.max() <= 8
+
+
+def test_streams_alike_get_almost_the_same_share():
+    blocks, hits = np.array([[[4, 8, 16]] * 3] * 2), np.array([[[10, 30, 40]] * 3] * 2)
+    found = plan(WindowProfile("model", (1, 2, 4), blocks, hits), 6 * 12)
+    # The knapsack has to give three of them 8 and three 16.
+    assert (np.abs(found.blocks - 12) <= 2).all()
 
 
 def test_profiles_of_several_texts_add_up_and_other_models_are_refused():

@@ -11,23 +11,23 @@ import numpy.typing as npt
 from nearkv.policy.base import register
 from nearkv.policy.table import BlockTable
 
-FAST_SHIFT, SLOW_SHIFT = 2, 5
-"""The two rates of a block lose 1/4 and 1/32 of themselves per step: about the last 8 and the last 64 steps count. A
+FAST_SHIFT, SLOW_SHIFT = 1, 5
+"""The two rates of a block lose 1/2 and 1/32 of themselves per step: about the last 4 and the last 64 steps count. A
 small pool is used best by the first, a large one by the second; their sum serves both (SmolLM2, Gemma)."""
 
 FULL = 2**16 - 1
 """A rate's range. A selection adds the share of it that a step decays by: a block that is always selected saturates."""
 
-HYSTERESIS = (FULL >> FAST_SHIFT) // 4
+HYSTERESIS = (FULL >> FAST_SHIFT) // 3
 """How far a newcomer's rate must exceed a resident's: without it, blocks of like rate take turns. Measured on SmolLM2:
-a sixth fewer promotions for 0.1 points of hit rate; more of it costs more than it saves."""
+a tenth fewer promotions for 0 to 0.1 points of hit rate; more of it costs more than it saves."""
 
 
 @register("hit_rate")
 class HitRate:
     """Rates with decay; ``pin_newest`` blocks of the highest index stay whatever their rate (the article's alpha).
 
-    A selection moves the fast rate by a quarter of its range at once, so a cold block whose rate jumps is promoted in
+    A selection moves the fast rate by half of its range at once, so a cold block whose rate jumps is promoted in
     the step of the jump; the pool demotes as much as it promotes, because its size does not change.
     """
 

@@ -12,6 +12,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from nearkv.tiers.rounding import largest_remainders
+
 MIN_QUERIES, MAX_QUERIES = 16, 64
 """Prompt queries worth looking at: fewer are noisy, more look at what the prompt asked about earlier."""
 
@@ -22,7 +24,6 @@ _LEAST_CHANGE = 0.1
 """Blocks per step that every stream's selection is taken to change by: 32 queries cannot tell slower ones apart."""
 
 _HALVINGS = 50
-_ROUNDING = 1e-6
 
 
 def important_blocks(
@@ -69,7 +70,7 @@ def pool_shares(chosen: npt.NDArray[np.int32], pool_blocks: int, most: int) -> n
         raise ValueError("how a selection changes takes two queries or more")
     need = (chosen >= 0).sum(axis=2).mean(axis=0)
     if pool_blocks <= need.sum():
-        return _whole(need * (pool_blocks / need.sum()), pool_blocks)
+        return largest_remainders(need * (pool_blocks / need.sum()), pool_blocks)
     change = np.mean([_newly(before, after) for before, after in pairwise(chosen)], axis=0) + _LEAST_CHANGE
     room = np.maximum(most - need, 0)
     left = min(pool_blocks - need.sum(), room.sum())
@@ -78,7 +79,7 @@ def pool_shares(chosen: npt.NDArray[np.int32], pool_blocks: int, most: int) -> n
         each = (low + high) / 2
         low, high = (each, high) if np.minimum(change * each, room).sum() < left else (low, each)
     share = need + np.minimum(change * high, room)
-    return _whole(share, min(pool_blocks, most * len(share)))
+    return largest_remainders(share, min(pool_blocks, most * len(share)))
 
 
 def _newly(before: npt.NDArray[np.int32], after: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
@@ -86,11 +87,3 @@ def _newly(before: npt.NDArray[np.int32], after: npt.NDArray[np.int32]) -> npt.N
     known = np.zeros((len(after), int(max(before.max(initial=0), after.max(initial=0))) + 2), bool)
     np.put_along_axis(known, before + 1, True, axis=1)
     return np.asarray((~np.take_along_axis(known, after + 1, axis=1) & (after >= 0)).sum(axis=1), np.int64)
-
-
-def _whole(share: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int64]:
-    """``share`` rounded to whole blocks that sum up to ``total``, the largest remainders first."""
-    whole = np.floor(share + _ROUNDING).astype(np.int64)
-    order = np.argsort(whole - share, kind="stable")
-    whole[order[: max(total - int(whole.sum()), 0)]] += 1
-    return whole

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from nearkv.policy import Lookahead
-from nearkv.tiers.window_scaling import WINDOWS, WindowProfile, checked_windows, window_blocks
+from nearkv.tiers.window_scaling import WINDOWS, WindowProfile, checked_windows, together, window_blocks
 from nearkv.trace.format import Trace, TraceError
 from nearkv.trace.replay import replay
 
@@ -24,17 +23,13 @@ def profile_windows(traces: Sequence[Trace], windows: Sequence[float] = WINDOWS)
         for name in ("model", "layers", "streams", "selected_blocks"):
             if getattr(other, name) != getattr(info, name):
                 raise TraceError(f"traces of one profile must agree in {name}: {other.text} and {info.text} do not")
-    ordered = checked_windows(windows)
-    found = [_profile(trace, ordered) for trace in traces]
-    blocks, hits = (np.sum(parts, axis=0) for parts in zip(*found, strict=True))
-    return WindowProfile(info.model, ordered, -(-blocks // len(traces)), hits)
+    return together([_profile(trace, checked_windows(windows)) for trace in traces])
 
 
-def _profile(trace: Trace, windows: tuple[float, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Blocks and hits, both int64 [L, S, W]."""
+def _profile(trace: Trace, windows: tuple[float, ...]) -> WindowProfile:
     shape = (trace.info.layers, trace.info.streams)
     chosen = trace.chosen[trace.info.prompt_steps :].reshape(-1, shape[0] * shape[1], trace.info.selected_blocks)
     needed = len(chosen) * trace.info.selected_blocks
     blocks = [window_blocks(chosen, window).reshape(shape) for window in windows]
     hits = [needed - replay(trace, Lookahead(), pool, warm=True).misses_by_stream for pool in blocks]
-    return np.stack(blocks, axis=2), np.stack(hits, axis=2)
+    return WindowProfile(trace.info.model, windows, np.stack(blocks, axis=2), np.stack(hits, axis=2))

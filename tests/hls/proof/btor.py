@@ -16,6 +16,7 @@ from hls.proof.bits import Bits
 ROOT = Path(__file__).parents[3]
 RTL = ROOT / "fpga" / "rtl"
 PASSES = ("proc", "flatten", "opt -full", "memory_map", "opt -full", "dffunmap", "opt_clean")
+SPLIT = ("splitnets -driver", "opt_clean")
 UNARY = {"not": Kind.BV_NOT, "neg": Kind.BV_NEG, "inc": Kind.BV_INC, "dec": Kind.BV_DEC}
 UNARY |= {"redand": Kind.BV_REDAND, "redor": Kind.BV_REDOR, "redxor": Kind.BV_REDXOR}
 BINARY = {
@@ -57,27 +58,36 @@ def netlist(
     sources: tuple[Path, ...],
     parameters: tuple[tuple[str, int], ...] = (),
     replace: tuple[str, str] | None = None,
+    split: bool = False,
 ) -> str:
     """BTOR2 of ``top``; ``sources`` in compilation order, packages first, ``top``'s own last.
 
-    ``replace`` plants a bug: the first text, which must occur in ``top``'s source, becomes the second.
+    ``replace`` plants a bug: the first text becomes the second in the last source that contains it. ``split`` names the
+    elements of arrays that go through ports, ``name[high:low]``.
     """
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "top.btor"
         if replace is not None:
-            text = sources[-1].read_text()
-            assert replace[0] in text, f"{sources[-1].name} does not contain {replace[0]!r}"
-            planted = Path(folder) / sources[-1].name
-            planted.write_text(text.replace(*replace, 1))
-            sources = (*sources[:-1], planted)
+            sources = _planted(sources, replace, Path(folder))
         options = "".join(f" -G {name}={value}" for name, value in parameters)
         read = f"read_slang --top {top}{options} " + " ".join(map(str, sources))
-        script = "\n".join([read, f"hierarchy -top {top}", *PASSES, f"write_btor {target}"])
+        script = "\n".join([read, f"hierarchy -top {top}", *PASSES, *(SPLIT if split else ()), f"write_btor {target}"])
         command = [sys.executable, "-c", _YOSYS]
         done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
         if done.returncode or not target.is_file():
             raise RuntimeError(f"yosys could not read {top}: {(done.stderr or done.stdout)[-2000:]}")
         return target.read_text()
+
+
+def _planted(sources: tuple[Path, ...], replace: tuple[str, str], folder: Path) -> tuple[Path, ...]:
+    """``sources`` with a bug in one of them, which is written into ``folder``."""
+    for index in reversed(range(len(sources))):
+        text = sources[index].read_text()
+        if replace[0] in text:
+            planted = folder / sources[index].name
+            planted.write_text(text.replace(*replace, 1))
+            return (*sources[:index], planted, *sources[index + 1 :])
+    raise AssertionError(f"no source contains {replace[0]!r}")
 
 
 @dataclass(frozen=True)

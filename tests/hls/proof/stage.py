@@ -24,11 +24,12 @@ class Stage:
         *files: str,
         parameters: Mapping[str, int] | None = None,
         replace: tuple[str, str] | None = None,
+        split: bool = False,
     ) -> None:
-        """``files`` are the modules that ``top`` needs; ``replace`` plants a bug: one text for another, once."""
+        """``files`` are the modules that ``top`` needs; ``replace`` and ``split``: see ``btor.netlist``."""
         sources = tuple(RTL / f"{name}.sv" for name in ("nearkv_pkg", *files, top))
         self.bits = Bits()
-        self.circuit = Circuit(netlist(top, sources, tuple((parameters or {}).items()), replace))
+        self.circuit = Circuit(netlist(top, sources, tuple((parameters or {}).items()), replace, split))
         self.fixed: dict[str, Term] = {"rst_n": self.bits.const(1, 1)}
         self.given: dict[tuple[str, int], Term] = {}
         self.rtl = Unrolling(self.bits, self.circuit, self._input)

@@ -1,0 +1,345 @@
+"""The datapath composed: a whole score block through the RTL's ``nkv_score`` is the chain of the C++ stages.
+
+From the bytes of header, payload, queries and coefficients to the log-masses that leave: lanes, packed products, adder
+tree, scale, block maximum, addends, sum, logarithm, and the CRC that decides whether any of it counts. The steps are
+those of test_equivalence*.py, here on one unrolling of the whole module, so that what a stage hands to the next, and
+when, is proved, too. Run with ``-rP`` for the queries and their times.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bitwuzla import Kind, Term
+from hls.proof.affine import Affine
+from hls.proof.block import FIRST_PASS, GROUP, HEADER, Block
+from hls.proof.llvm_ir import compiler
+from hls.proof.stage import word
+
+pytestmark = [
+    pytest.mark.skipif(compiler() is None, reason="no clang++ on the PATH to lower the C++ with"),
+    pytest.mark.timeout(3600),
+]
+
+LANES, QUADS = 64, 16
+MULTIPLIER = r"mac\.g_pair\[0\]\.g_quad\[(\d+)\]\.quad_products\.g_lane\[(\d)\]\.multiply_(even|odd)\.product"
+QUAD_SUM = "mac.g_pair[0].g_quad[{}].quad_products.sum"
+PRODUCT, QUAD, QUARTER, DOT, SCORE, PEAK = 2, 3, 4, 6, 10, 12
+"""Cycles from a pass until its registers hold it."""
+
+
+class Chain(Block):
+    """Proves one block step by step; each method takes over what the one before it left."""
+
+    def prove_all(self) -> None:
+        """Everything, in the order in which data pass."""
+        self.words_hold_two_sums()
+        self.scores = [[None] * self.tokens for _ in range(GROUP)]
+        for number in range(-(-self.tokens // self.slots)):
+            self.one_pass(number)
+        last = FIRST_PASS + self.beats - 1
+        peaks = [self.peak(head, last + PEAK) for head in range(GROUP)]
+        sums = [self.sum(head, peaks[head], last + PEAK + 2) for head in range(GROUP)]
+        sound = self.crc()
+        masses = self.masses()
+        assert len(masses) == GROUP
+        for head, record in enumerate(masses):
+            self.log_mass(head, record, peaks[head], sums[head], sound)
+
+    # ---- products and sums -----------------------------------------------------------------------
+
+    def words_hold_two_sums(self) -> None:
+        """For all sums of four lanes: they fit, and what a packed word of two of them looks like."""
+        bits = self.bits
+        low, high = bits.var(36, "any_low"), bits.var(36, "any_high")
+        fits = bits.op(Kind.EQUAL, low, bits.extend(bits.extract(low, 17, 0), 36, signed=True))
+        narrow = [bits.extract(word, 17, 0) for word in (low, high)]
+        packed, upper, wide = self.packed(*narrow)
+        shifted = bits.op(Kind.BV_SHL, high, bits.const(36, 18))
+        self.prove("a packed word, taken apart", [(bits.op(Kind.BV_ADD, shifted, low), packed)], [fits])
+        room = bits.op(Kind.DISTINCT, narrow[1], bits.const(18, 1 << 17))  # the lowest of all is never met: below
+        self.prove("the upper sum with its borrow", [(bits.extend(upper, 20, signed=True), wide)], [room])
+        self.sums_are_small()
+
+    def sums_are_small(self) -> None:
+        """The C++ sum of four lanes lies within 2^16, whatever the queries and keys."""
+        bits, width = self.bits, 4 if self.int4 else 8
+        q = [[bits.var(8, f"any_{side}{lane}") for lane in range(4)] for side in ("even", "odd")]
+        even = [bits.extend(bits.var(width, f"any_key{lane}"), 8, signed=True) for lane in range(4)]
+        odd = [bits.extend(bits.var(4, f"any_odd{lane}"), 8, signed=True) for lane in range(4)]
+        before = len(bits.products())
+        total = self.stage.cpp("dot4", *q, even, odd if self.int4 else [bits.const(8, 0)] * 4, widths=(8,) * 4)
+        products = bits.products()[before:]
+        bits.abstract_products = False
+        wide = [bits.extend(bits.var(bound, name), 16, signed=True) for bound, name in ((8, "any_q"), (width, "any_k"))]
+        product = bits.op(Kind.BV_MUL, *wide)
+        bits.abstract_products = True
+        bound, one = 1 << (6 + width), bits.const(1, 1)
+        self.prove("a product is small", [(self.within(product, bound), one)])
+        assume = [self.within(product, bound) for product in products]
+        narrow = bits.extend(bits.extract(total, 17, 0), 32, signed=True)
+        self.prove("a sum of four lanes is small", [(self.within(total, 1 << 16), one), (narrow, total)], assume)
+
+    def within(self, term: Term, bound: int) -> Term:
+        """A bit: -bound <= term <= bound."""
+        bits, width = self.bits, self.bits.width(term)
+        low = bits.op(Kind.BV_SGE, term, bits.const(width, -bound))
+        return bits.both(low, bits.op(Kind.BV_SLE, term, bits.const(width, bound)))
+
+    def packed(self, low: Term, high: Term) -> tuple[Term, Term, Term]:
+        """The word of two 18-bit sums, its upper part, and what that is worth in 20 bits."""
+        bits = self.bits
+        upper = bits.op(Kind.BV_ADD, high, bits.extend(bits.sign(low), 18, signed=True))
+        wide = bits.op(Kind.BV_ADD, bits.extend(high, 20, signed=True), bits.extend(bits.sign(low), 20, signed=True))
+        return bits.concat([upper, low]), upper, wide
+
+    def pack(self, high: Term, low: Term) -> Term:
+        """high * 2^18 + low in 36 bits."""
+        bits = self.bits
+        shifted = bits.op(Kind.BV_SHL, bits.extend(high, 36, signed=True), bits.const(36, 18))
+        return bits.op(Kind.BV_ADD, shifted, bits.extend(low, 36, signed=True))
+
+    def lanes(self, number: int) -> tuple[list[Term], list[Term], list[list[Term]], list[list[Term]]]:
+        """Keys of a pass by lane (even, odd), by C++, and the queries' by head: neighbours share a lane in INT4."""
+        zero = self.bits.const(8, 0)
+        even, odd = [zero] * LANES, [zero] * LANES
+        self.stage.cpp("unpack", self.payload[number], self.int4, even, odd, widths=(8, 8, 8, 8))
+        if self.int4:
+            q_even, q_odd = ([[q[2 * (i % 32) + side] for i in range(LANES)] for q in self.queries] for side in (0, 1))
+        else:
+            q_even, q_odd = self.queries, [[zero] * LANES] * GROUP
+        return even, odd, q_even, q_odd
+
+    def one_pass(self, number: int) -> None:
+        """A payload beat: products, quads, quarters, slots, scores."""
+        cycle = FIRST_PASS + number
+        even, odd, q_even, q_odd = self.lanes(number)
+        operands, products = self.share_products(cycle + PRODUCT - 1, even, odd, q_even, q_odd)
+        self.prove(f"beat {number}: multipliers' operands", operands)
+        for i in range(QUADS):
+            quarter = slice(4 * i, 4 * i + 4)
+            sums = [
+                self.stage.cpp("dot4", *(lanes[quarter] for lanes in (q_even[h], q_odd[h], even, odd)), widths=(8,) * 4)
+                for h in range(GROUP)
+            ]
+            self.quad(number, i, products[i], sums)
+        free = [[self.bits.var(18, f"quad{i}@{cycle}.{h}") for i in range(QUADS)] for h in range(GROUP)]
+        for i in range(QUADS):
+            packed, upper, wide = self.packed(free[0][i], free[1][i])
+            self.bits.use_sign_extension(upper, wide)
+            self.rtl.set_state(QUAD_SUM.format(i), cycle + QUAD, packed)
+        for head in range(GROUP):
+            self.rows(number, head, self.quarters(number, head, free[head]))
+
+    def quad(self, number: int, i: int, products: list[list[Term]], sums: list[Term]) -> None:
+        """The register of four lanes is the packed word of the C++ sums of both heads (``words_hold_two_sums``)."""
+        bits = self.bits
+        low, high = (self.total(products, head) for head in range(GROUP))
+        shifted = bits.op(Kind.BV_SHL, high, bits.const(36, 18))
+        register = self.rtl.state(QUAD_SUM.format(i), FIRST_PASS + number + QUAD)
+        narrow = [bits.extract(word, 17, 0) for word in (low, high)]
+        pairs = [(register, bits.op(Kind.BV_ADD, shifted, low)), (low, bits.extend(narrow[0], 36, signed=True))]
+        pairs += [(narrow[h], bits.extract(sums[h], 17, 0)) for h in range(GROUP)]
+        self.prove(f"beat {number}: lanes {4 * i} to {4 * i + 3}", pairs)
+
+    def total(self, products: list[list[Term]], head: int) -> Term:
+        """A head's products, added in a packed word's width."""
+        return self.bits.op(Kind.BV_ADD, *(self.bits.extend(pair[head], 36, signed=True) for pair in products))
+
+    def share_products(
+        self, cycle: int, even: list[Term], odd: list[Term], q_even: list[list[Term]], q_odd: list[list[Term]]
+    ) -> tuple[list[tuple[Term, Term]], list[list[list[Term]]]]:
+        """Let each multiplier's product be that of both heads: (a 2^18 + b) k = a k 2^18 + b k in the ring of words.
+
+        Returns what that needs (the multiplier's operands are the packed heads and the key), and the products of both
+        heads by quad.
+        """
+        bits, circuit = self.bits, self.stage.circuit
+        pairs: list[tuple[Term, Term]] = []
+        by_quad: list[list[list[Term]]] = [[] for _ in range(QUADS)]
+        for name, state in circuit.states.items():
+            if not (found := re.fullmatch(MULTIPLIER, name)):
+                continue
+            lane = 4 * int(found[1]) + int(found[2])
+            keys, queries = (even, q_even) if found[3] == "even" else (odd, q_odd)
+            if found[3] == "odd" and not self.int4:
+                continue
+            key, heads = keys[lane], [queries[h][lane] for h in (1, 0)]
+            node = _multiply(circuit, circuit.next[state])
+            values = [self.rtl.node(number, cycle) for number in circuit.nodes[node].arguments]
+            pairs += [(values[0], self.pack(*heads)), (values[1], bits.extend(key, 36, signed=True))]
+            wide = bits.extend(key, 16, signed=True)
+            products = [bits.op(Kind.BV_MUL, bits.extend(q, 16, signed=True), wide) for q in heads]
+            self.rtl.set_node(node, cycle, self.pack(*products))
+            by_quad[lane // 4].append(products[::-1])
+        return pairs, by_quad
+
+    def quarters(self, number: int, head: int, quads: list[Term]) -> list[Term]:
+        """Sums of 16 lanes; returns free ones."""
+        bits, cycle = self.bits, FIRST_PASS + number + QUARTER
+        register = self.rtl.state(f"mac.quarter[{head}]", cycle)
+        expected = [
+            self.stage.cpp("quarter", *quads[4 * i : 4 * i + 4], widths=(32,) * 4, signed="ssss") for i in range(4)
+        ]
+        pairs = [(bits.extend(self.stage.element(register, i, 4), 32, signed=True), expected[i]) for i in range(4)]
+        self.prove(f"beat {number}, head {head}: sums of 16 lanes", pairs)
+        free = [bits.var(20, f"quarter{i}@{cycle}.{head}") for i in range(4)]
+        self.rtl.set_state(f"mac.quarter[{head}]", cycle, self.stage.array(free))
+        return free
+
+    def rows(self, number: int, head: int, quarters: list[Term]) -> None:
+        """Dot products of the tokens in the slots, then their scores, which become free."""
+        bits, cycle = self.bits, FIRST_PASS + number
+        memory = [bits.const(8, 0)] * 12
+        self.stage.cpp("row", *quarters, 0, 16 << self.row, 0, memory, widths=(*(32,) * 5, 16, 8, 8), signed="sssss")
+        c, r, b = self.coefficients[head]
+        for slot in range(self.slots):
+            expected = word(bits, memory, 1 + slot)
+            actual = self.state(f"mac.dot{slot}", cycle + DOT, head, 24)
+            token = self.slots * number + slot
+            self.prove(f"token {token}, head {head}: dot product", [(bits.extend(actual, 32, signed=True), expected)])
+            dot = self.cut(f"mac.dot{slot}", cycle + DOT, head, 24, "dot")
+            bits.abstract_products = False
+            score = self.stage.cpp("scale", dot, self.header[token], c, r, b, widths=(32, 8, 16, 8, 32), signed="suuus")
+            actual = self.state(f"scale.x{slot}", cycle + SCORE, head, 32)
+            bits.abstract_products = True
+            self.prove(f"token {token}, head {head}: score", [(actual, score)])
+            self.scores[head][token] = self.cut(f"scale.x{slot}", cycle + SCORE, head, 32, f"x{slot}_")
+
+    # ---- log-mass --------------------------------------------------------------------------------
+
+    def peak(self, head: int, cycle: int) -> Term:
+        """The block's maximum; returns a free one, of which the facts in ``self.known`` are proved."""
+        bits, scores = self.bits, self.scores[head]
+        expected = bits.const(32, 0)
+        for first in range(0, self.tokens, 2):
+            two = [value for token in (first, first + 1) for value in (scores[token], self.exists(token))]
+            widths = (32, 8, 32, 8, 32, 8)
+            expected = self.stage.cpp("peak", expected, int(first == 0), *two, widths=widths, signed="susus")
+        actual = self.state("block_scores.peak[0]", cycle, head, 24)
+        self.prove(f"head {head}: maximum", [(bits.extend(actual, 32, signed=True), expected)])
+        facts = self.facts(head, bits.extract(expected, 23, 0))
+        self.prove(f"head {head}: no token is above it, one attains it", [(fact, bits.const(1, 1)) for fact in facts])
+        return self.cut("block_scores.peak[0]", cycle, head, 24, "peak")
+
+    def any(self) -> Term:
+        """A bit: some token exists."""
+        some = self.bits.const(1, 0)
+        for token in range(self.tokens):
+            some = self.bits.either(some, self.exists(token))
+        return some
+
+    def facts(self, head: int, peak: Term) -> list[Term]:
+        """What a maximum is: none of the tokens that exist is above it, and one of them attains it."""
+        bits = self.bits
+        attained = bits.const(1, 0)
+        facts = []
+        for token, score in enumerate(self.scores[head]):
+            exponent = bits.extract(score, 31, 8)
+            facts.append(self.implies(self.exists(token), bits.op(Kind.BV_SGE, peak, exponent)))
+            here = bits.both(self.exists(token), bits.op(Kind.EQUAL, peak, exponent))
+            attained = bits.either(attained, here)
+        return [*facts, self.implies(self.any(), attained)]
+
+    def sum(self, head: int, peak: Term, cycle: int) -> Term:
+        """Addends relative to the maximum and their sum; returns a free sum, at least 2^20 where a token exists."""
+        bits, facts = self.bits, self.facts(head, peak)
+        total, pairs, free_total = bits.const(32, 0), [], bits.const(32, 0)
+        for token in range(0, self.tokens, 2):
+            values = []
+            for side in (0, 1):
+                score = self.scores[head][token + side]
+                mass = self.stage.cpp("token_mass", score, peak, widths=(32, 32), signed="ss")
+                values.append(bits.choose(self.exists(token + side), mass, bits.const(32, 0)))
+                register = self.rtl.state(f"block_mass.addend{side}[{head}]", cycle + 1 + token // 2)
+                pairs.append((bits.extend(register, 32, signed=False), values[-1]))
+            total = self.stage.cpp("add", total, *values, widths=(32, 32, 32))
+        self.prove(f"head {head}: addends", pairs, facts)
+        least = bits.op(Kind.BV_UGE, total, bits.const(32, 1 << 20))
+        enough = self.implies(self.any(), least)
+        self.prove(f"head {head}: the sum has its top bit", [(enough, bits.const(1, 1))], facts)
+        for token in range(0, self.tokens, 2):
+            addends = [bits.var(21, f"addend{token + side}.{head}") for side in (0, 1)]
+            for side in (0, 1):
+                self.rtl.set_state(f"block_mass.addend{side}[{head}]", cycle + 1 + token // 2, addends[side])
+            free_total = self.stage.cpp("add", free_total, *addends, widths=(32, 32, 32))
+        name = f"block_mass.sum[{head}]"
+        actual = self.rtl.state(name, cycle + 1 + 16)
+        self.prove(f"head {head}: sum", [(bits.extend(actual, 32, signed=False), free_total)])
+        total = bits.var(26, f"sum.{head}")
+        self.rtl.set_state(name, cycle + 1 + 16, bits.extend(total, 27, signed=False))
+        return total
+
+    def log_mass(self, head: int, record: Term, peak: Term, total: Term, sound: Term) -> None:
+        """What leaves: the log-mass, or EMPTY where no token exists or the block is not sound."""
+        bits, some = self.bits, self.any()
+        value = self.stage.cpp("log_of_block", peak, total, widths=(32, 32), signed="su")
+        expected = bits.choose(bits.both(some, sound), value, bits.const(32, 1 << 31))
+        least = bits.op(Kind.BV_UGE, total, bits.const(26, 1 << 20))
+        bad = bits.op(Kind.BV_NOT, sound)
+        pairs = [(bits.extract(record, 38, 7), expected), (bits.extract(record, 0, 0), bad)]
+        pairs.append((bits.extract(record, 6, 3), bits.const(4, head)))
+        self.prove(f"head {head}: log-mass", pairs, [self.implies(some, least)])
+
+    def crc(self) -> Term:
+        """The running value of every beat; returns the bit that says whether the block is sound."""
+        affine, bits = Affine(self.bits), self.bits
+        running = bits.const(32, 0)
+        for number in range(self.beats + 1):
+            cycle = HEADER + number + 4
+            if number:
+                expected = self.stage.cpp("crc32c_beat", running, self.payload[number - 1], widths=(32, 8))
+            else:
+                expected = self.stage.cpp("crc32c_header", self.header, widths=(8,))
+            both = affine.normal(self.rtl.state("crc.running", cycle)), affine.normal(expected)
+            self.prove(f"beat {number - 1}: CRC" if number else "header: CRC", [both])
+            running = bits.var(32, f"running@{cycle}")
+            self.rtl.set_state("crc.running", cycle, running)
+        return bits.op(Kind.EQUAL, bits.op(Kind.BV_NOT, running), bits.concat(self.header[60:64][::-1]))
+
+
+def _multiply(circuit, number: str) -> str:  # type: ignore[no-untyped-def]
+    """The multiplication behind a register with enables."""
+    node = circuit.nodes[number.lstrip("-")]
+    if node.op == "mul":
+        return number
+    assert node.op == "ite", f"node {number} registers no product"
+    return next(_multiply(circuit, word) for word in node.arguments[1:] if circuit.nodes[word].op in ("mul", "ite"))
+
+
+def _prove(int4: int, tokens: int, bug: tuple[str, str] | None = None) -> None:
+    chain = Chain(int4, tokens, bug)
+    chain.prove_all()
+    for name, pairs, seconds in chain.steps:
+        print(f"{name:<48} {pairs:>4} pairs {seconds:8.3f} s")
+    print(f"{len(chain.steps)} queries, {sum(seconds for _, _, seconds in chain.steps):.1f} s")
+
+
+def test_a_block_is_the_chain_of_the_stages() -> None:
+    """INT4, D = 64: the first four of 32 tokens may exist, each or not; the CRC covers every beat."""
+    _prove(1, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("int4", "tokens"), [(1, 32), (0, 4)], ids=["int4-every-token", "int8"])
+def test_larger_blocks(int4: int, tokens: int) -> None:
+    _prove(int4, tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "bug",
+    [
+        ("op.m1 <= m[{token[4:1], 1'b1}]", "op.m1 <= m[token]"),
+        ("two_slots = request.row <= 3'd1", "two_slots = request.row == 3'd0"),
+        ("beat[(lane%16)*16+8+:8] : beat[(lane%32)*16+8+:8]", "beat[(lane%16)*16+8+:8] : beat[(lane%32)*16+:8]"),
+        ("job_half <= pass_half", "job_half <= !pass_half"),
+        ("in_data(crc_match && header_sound)", "in_data(header_sound)"),
+    ],
+    ids=["multiplier of the wrong token", "slots", "query layout", "maximum of the other half", "CRC unheeded"],
+)
+def test_what_is_wired_wrongly_is_found(bug: tuple[str, str]) -> None:
+    """Faults between the stages, each of which is right by itself."""
+    with pytest.raises(AssertionError, match="they differ for"):
+        _prove(1, 4, bug)
