@@ -118,12 +118,12 @@ def test_candidates_everywhere_select_what_one_stage_selects(seed, parts, name, 
     beside = None if beta is None else Beside(copies, balance(beta))
     two = LayerScorer(streams.device, streams.store, beside, first)
     one = LayerScorer(streams.device, streams.store)
-    for _ in range(3):
+    for _ in range(4):  # three audits and a step that is none
         first.share.fraction[:] = 1.0
         ask = streams.question()
         same(two.score(ask), one.score(ask))
-    assert stats.proposed_blocks == stats.all_blocks == 3 * int(streams.store.sealed.sum())
-    assert stats.audits == len(parts)
+    assert stats.proposed_blocks == stats.all_blocks == 4 * int(streams.store.sealed.sum())
+    assert stats.audits == 3 * len(parts)
     assert stats.kept_mass == 1.0
 
 
@@ -137,7 +137,8 @@ def test_positions_are_blocks_and_only_candidates_are_scored(seed, fraction, row
     streams = Streams(seed, [[8, 1, 7], [5, 11]], keepers=[first])
     scorer = LayerScorer(streams.device, streams.store, None, first)
     ask = streams.question(most=4)
-    scorer.score(ask)  # the first step is an audit
+    for _ in range(5):  # the next two steps are no audits
+        scorer.score(ask)
     first.share.fraction[:] = fraction
     before = streams.device.counters.blocks_scored
     proposal = first.propose(np.arange(2), ask.queries, ask.sealed, ask.tail_mass, ask.scale)

@@ -133,7 +133,10 @@ class LayerScorer:
         balance.begin(self._store.layer)
         held = [_held(stream, int(copies.held[stream.number])) for stream in streams]
         total = sum(stream.count for stream in streams)
-        share = balance.split(total * size, sum(held) * size).host_bytes / (total * size)
+        split = balance.split(total * size, sum(held) * size, len(streams) * size)
+        if split is None:
+            return self._on_drive(streams)
+        share = split.host_bytes / (total * size)
         parts = [_part(stream.count, share, most) for stream, most in zip(streams, held, strict=True)]
         commands = [self._command(stream, part, copies) for stream, part in zip(streams, parts, strict=True)]
         requests = [self._request(stream, part, Mode.MASS) for stream, part in zip(streams, parts, strict=True)]
