@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nearkv_drivers.device import Capabilities, DeviceError, Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.frames import page_mask
 from nearkv_drivers.kernel import Command
-from nearkv_drivers.runs import Places, RunTable, run_table
+from nearkv_drivers.runs import Places, RunTable, ScatteredRuns, run_table
 from nearkv_drivers.wire import EMPTY, block_bytes
 
 LAYOUTS = 1 << 14
@@ -72,6 +72,52 @@ def cut(places: Places, size: int, slab_bytes: int) -> Layout:
     return layout_of(pieces, len(places), end)
 
 
+class ScatteredLayout:
+    """A :class:`Layout` of runs that each lie in one slab, as arrays: thousands of small pieces cost no loop.
+
+    ``spans`` are (slab, first byte, end) of each slab's part in its frame; ``which`` [runs] says which of them a run
+    lies in, ``at`` int64 [runs] at which byte of it.
+    """
+
+    rows: None = None
+
+    def __init__(
+        self, offsets: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], size: int, slab_bytes: int
+    ) -> None:
+        slabs = offsets // slab_bytes
+        self.at = offsets - slabs * slab_bytes
+        ends = self.at + counts * size
+        edges = np.flatnonzero(np.diff(slabs, prepend=-1))  # neighbours in one slab, usually all of them
+        self.which = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(slabs)))
+        first, last = np.minimum.reduceat(self.at, edges), np.maximum.reduceat(ends, edges)
+        self.spans = list(zip(slabs[edges].tolist(), first.tolist(), last.tolist(), strict=True))
+        self.blocks = counts.astype(np.uint32)
+        self.total, self.end = int(counts.sum()), int((slabs * slab_bytes + ends).max())
+        self._size, self._slabs = size, slabs
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The runs as pieces."""
+        pieces, position = [], 0
+        lists = self._slabs.tolist(), self.at.tolist(), self.blocks.tolist()
+        for run, (slab, at, blocks) in enumerate(zip(*lists, strict=True)):
+            pieces.append(Piece(slab, at, blocks, page_mask(at, at + blocks * self._size), run, position))
+            position += blocks
+        return tuple(pieces)
+
+
+def lay_out(runs: RunTable, size: int, slab_bytes: int) -> Layout | ScatteredLayout:
+    """Where the blocks of ``runs``, of ``size`` bytes each, lie. Raises DeviceError for negative places."""
+    if not isinstance(runs, ScatteredRuns):
+        return cut(runs.places, size, slab_bytes)
+    offsets, counts = runs.offsets, runs.counts
+    last_block = offsets + (counts - 1) * size
+    whole = len(offsets) and int(offsets.min()) >= 0 and int(counts.min()) > 0
+    if whole and (last_block // slab_bytes == offsets // slab_bytes).all():
+        return ScatteredLayout(offsets, counts, size, slab_bytes)
+    return cut.__wrapped__(runs.places, size, slab_bytes)
+
+
 def check_query(request: ScoreRequest, capabilities: Capabilities) -> None:
     """Raise DeviceError where a device of these capabilities cannot run ``request``, whatever its runs."""
     group, width = request.q.shape if request.q.ndim == 2 else (0, 0)
@@ -91,7 +137,7 @@ class Planned(NamedTuple):
 
     request: ScoreRequest
     runs: RunTable
-    layout: Layout
+    layout: Layout | ScatteredLayout
 
     def part(self, slabs: Collection[int]) -> Planned:
         """Only the pieces that lie in ``slabs``; their positions stay those in the whole request."""
@@ -99,7 +145,7 @@ class Planned(NamedTuple):
         pieces = [piece for piece in layout.pieces if piece.slab in slabs]
         return self._replace(layout=layout_of(pieces, len(self.runs), layout.end))
 
-    def command(self, addresses: Sequence[int], mode: Mode | None = None) -> Command:
+    def command(self, addresses: Sequence[int] | npt.NDArray[np.int64], mode: Mode | None = None) -> Command:
         """The command that scores the pieces at these device ``addresses``; ``mode`` overrides the request's."""
         request, runs, layout = self
         c, r, b = runs.c, runs.r, runs.b
@@ -126,11 +172,11 @@ def plan(request: ScoreRequest, capabilities: Capabilities, slab_bytes: int, dri
     check_query(request, capabilities)
     group, width = request.q.shape
     runs = run_table(request.runs, group)
-    blocks = sum(count for _, count in runs.places)
-    if blocks > capabilities.max_blocks:
-        raise DeviceError(f"a request of {blocks} blocks is too long (at most {capabilities.max_blocks}): split it")
-    lay_out = cut if runs.repeats else cut.__wrapped__
-    layout = lay_out(runs.places, block_bytes(width, request.bits), slab_bytes)
+    layout = lay_out(runs, block_bytes(width, request.bits), slab_bytes)
+    if layout.total > capabilities.max_blocks:
+        raise DeviceError(
+            f"a request of {layout.total} blocks is too long (at most {capabilities.max_blocks}): split it"
+        )
     if layout.end > drive_bytes:
         raise DeviceError(f"a run up to drive address {layout.end} was never written: the drive ends at {drive_bytes}")
     return Planned(request, runs, layout)

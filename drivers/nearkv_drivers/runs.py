@@ -15,24 +15,20 @@ Places = tuple[tuple[int, int], ...]
 
 
 class RunTable(Sequence[Run]):
-    """Runs at ``places``, and their ``c`` uint16, ``r`` uint8 and ``b`` int32, each [runs, G] and C-contiguous.
-
-    ``repeats`` says that later requests will have the same places, so that their layout is worth remembering.
-    """
+    """Runs at ``places``, and their ``c`` uint16, ``r`` uint8 and ``b`` int32, each [runs, G] and C-contiguous."""
 
     def __init__(
-        self,
-        places: Places,
-        c: npt.NDArray[np.uint16],
-        r: npt.NDArray[np.uint8],
-        b: npt.NDArray[np.int32],
-        *,
-        repeats: bool = True,
+        self, places: Places, c: npt.NDArray[np.uint16], r: npt.NDArray[np.uint8], b: npt.NDArray[np.int32]
     ) -> None:
-        self.places, self.c, self.r, self.b, self.repeats = places, c, r, b, repeats
+        self._places, self.c, self.r, self.b = places, c, r, b
+
+    @property
+    def places(self) -> Places:
+        """(drive address, blocks) of every run."""
+        return self._places
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.c)
 
     @overload
     def __getitem__(self, index: int) -> Run: ...
@@ -41,6 +37,29 @@ class RunTable(Sequence[Run]):
     def __getitem__(self, index: int | slice) -> Run | RunTable:
         c, r, b = self.c[index], self.r[index], self.b[index]
         return RunTable(self.places[index], c, r, b) if isinstance(index, slice) else Run(*self.places[index], c, r, b)
+
+
+class ScatteredRuns(RunTable):
+    """Runs whose places are another step's no more: as arrays, and not worth remembering.
+
+    ``offsets`` and ``counts`` are int64 [runs], drive addresses and blocks.
+    """
+
+    def __init__(
+        self,
+        offsets: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        c: npt.NDArray[np.uint16],
+        r: npt.NDArray[np.uint8],
+        b: npt.NDArray[np.int32],
+    ) -> None:
+        super().__init__((), c, r, b)
+        self.offsets, self.counts = offsets, counts
+
+    @property
+    def places(self) -> Places:
+        """(drive address, blocks) of every run."""
+        return tuple(zip(self.offsets.tolist(), self.counts.tolist(), strict=True))
 
 
 def run_table(runs: Sequence[Run], group: int) -> RunTable:
@@ -55,6 +74,8 @@ def run_table(runs: Sequence[Run], group: int) -> RunTable:
             np.array([run.r for run in runs], np.uint8).reshape(shape),
             np.array([run.b for run in runs], np.int32).reshape(shape),
         )
-    elif not runs.c.shape == runs.r.shape == runs.b.shape == (len(runs.places), group):
-        raise DeviceError(f"c, r and b must be [{len(runs.places)}, {group}]: a row per run, a value per query head")
+        return runs
+    count = len(runs.offsets) if isinstance(runs, ScatteredRuns) else len(runs.places)
+    if not runs.c.shape == runs.r.shape == runs.b.shape == (count, group):
+        raise DeviceError(f"c, r and b must be [{count}, {group}]: a row per run, a value per query head")
     return runs

@@ -156,15 +156,11 @@ class StagedDevice:
         """Start on what is resident, or None where something is not."""
         memory = self._memory
         commands = []
-        slabs = set()
+        slabs = set[int]()
         for one in planned:
-            addresses = []
-            for piece in one.layout.pieces:
-                frame = memory.resident(piece.slab, piece.pages)
-                if frame is None:
-                    return None
-                slabs.add(piece.slab)
-                addresses.append(memory.base + frame.start + piece.at)
+            addresses = memory.addresses(one.layout, slabs)
+            if addresses is None:
+                return None
             commands.append(one.command(addresses))
         handle = start_kernel(self._kernel, planned, commands, self._counters)
         memory.pin(handle, frozenset(slabs))

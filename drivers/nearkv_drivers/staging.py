@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nearkv_drivers.commands import Layout, ScatteredLayout
 from nearkv_drivers.device import ReadHandle
 from nearkv_drivers.drive_file import DriveFile, DriveTransfer
 from nearkv_drivers.frames import Frame, FrameTable, page_mask, page_runs
@@ -67,6 +68,24 @@ class DeviceMemory:
             return None
         self.table.touch(slab, frame)
         return frame
+
+    def addresses(self, layout: Layout | ScatteredLayout, slabs: set[int]) -> list[int] | npt.NDArray[np.int64] | None:
+        """Device addresses of the pieces of ``layout`` if all are resident, else None; ``slabs`` gets theirs."""
+        if isinstance(layout, ScatteredLayout):
+            frames = [self.resident(slab, page_mask(first, end)) for slab, first, end in layout.spans]
+            starts = [frame.start for frame in frames if frame is not None]
+            if len(starts) == len(frames):
+                slabs.update(slab for slab, _, _ in layout.spans)
+                found: npt.NDArray[np.int64] = np.array(starts, np.int64)[layout.which] + layout.at + self.base
+                return found
+        addresses = []
+        for piece in layout.pieces:
+            frame = self.resident(piece.slab, piece.pages)
+            if frame is None:
+                return None
+            slabs.add(piece.slab)
+            addresses.append(self.base + frame.start + piece.at)
+        return addresses
 
     def device_address(self, slab: int, at: int) -> int:
         """Device address of byte ``at`` of the frame of ``slab``, which is held or pinned."""

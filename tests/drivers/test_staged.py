@@ -18,6 +18,7 @@ from nearkv.contract import encode_segment
 from nearkv_drivers.device import DeviceError, Mode, Run, ScoreRequest, StorageError
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.memory import address_of, aligned_buffer
+from nearkv_drivers.runs import ScatteredRuns, run_table
 
 SMALL = 256 << 10
 """The smallest device DRAM: 16 frames of 4 KiB each (and their overhang)."""
@@ -38,6 +39,41 @@ def test_scores_equal_the_golden_model(make_device, rng, ddr, bits, d, mode):
         results = device.submit([s.request(mode, initial_total=t0) for s in streams]).wait()
         for stream, result in zip(streams, results, strict=True):
             stream.check(result, mode, initial_total=t0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    ddr=st.sampled_from([SMALL, LARGE]),
+    share=st.floats(0.02, 1),
+    mode=st.sampled_from(Mode),
+)
+def test_scattered_runs_are_scored_as_a_list_of_runs(tmp_path_factory, make_device_at, seed, ddr, share, mode):
+    rng = np.random.default_rng(seed)
+    with make_device_at(tmp_path_factory.mktemp("drive") / "kv", ddr) as device:
+        stream = Stream(rng, 2, 90)
+        stream.write(device, 4096 * int(rng.integers(0, 9)), score_blocks=bool(rng.integers(2)))
+        chosen = []
+        for offset, segment, *scales in zip(
+            stream.offsets, stream.segments, stream.query.c, stream.query.r, stream.query.b, strict=True
+        ):
+            blocks, size = np.flatnonzero(rng.random(90) < share), segment.blocks.shape[1]
+            for part in np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1):
+                if len(part):
+                    chosen.append(Run(offset + int(part[0]) * size, len(part), *scales))
+        offsets, counts = (np.array([getattr(run, name) for run in chosen], np.int64) for name in ("offset", "blocks"))
+        table = run_table(chosen, 3)
+        scattered = ScatteredRuns(offsets, counts, table.c, table.r, table.b)
+        for runs in (scattered, scattered):  # the second time what was staged is there
+            one, two = (
+                device.submit([ScoreRequest(each, stream.query.q, 4, mode, 9)]).wait()[0] for each in (chosen, runs)
+            )
+            for name in ("total", "bad", "positions", "priorities", "log_mass"):
+                np.testing.assert_array_equal(getattr(two, name), getattr(one, name))
+        far = ScatteredRuns(offsets + (1 << 40), counts, table.c, table.r, table.b)
+        if chosen:
+            with pytest.raises(DeviceError, match="was never written"):
+                device.submit([ScoreRequest(far, stream.query.q, 4, mode, 9)])
 
 
 def test_windows_overlap_reading_and_scoring(make_device, rng):

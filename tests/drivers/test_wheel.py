@@ -24,6 +24,7 @@ print(library())
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_wheel_builds_its_own_simulated_kernel(tmp_path):
     pytest.importorskip("scikit_build_core", reason="a wheel needs scikit-build-core (`make build`)")
     wheel = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "--quiet"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nearkv.cache.balance import SKEW_STEPS, Balance, Sides
+from nearkv.cache.balance import REST_STEPS, SKEW_STEPS, Balance, Sides
 from nearkv.cache.stats import CacheStats
 from nearkv.tiers.beta import SKEW_GAIN, Limit
 
@@ -16,20 +16,22 @@ class Machine:
     """Two sides whose scoring takes an overhead per start and bytes over a rate, with noise."""
 
     def __init__(self, host, drive, *, overhead=0.0, noise=0.05, seed=0):
-        self.host, self.drive, self.overhead = host, drive, overhead
+        self.host, self.drive, self.overhead, self.host_overhead = host, drive, overhead, 0.0
         self._noise, self._rng = noise, np.random.default_rng(seed)
 
     def seconds(self, nbytes, rate):
         return (self.overhead + nbytes / rate) * self._rng.uniform(1 - self._noise, 1 + self._noise)
 
-    def step(self, balance, dram_bytes=TOTAL):
-        """One decode step over all layers; returns the split that held."""
+    def step(self, balance, dram_bytes=TOTAL, least_bytes=1000):
+        """One decode step over all layers; returns the split that held, None where the drive scored alone."""
         for layer in LAYERS:
             balance.begin(layer)
-            parts = balance.split(TOTAL, dram_bytes)
+            parts = balance.split(TOTAL, dram_bytes, least_bytes)
+            if parts is None:
+                continue
             balance.observe(
                 Sides(
-                    parts.host_bytes, self.seconds(parts.host_bytes, self.host),
+                    parts.host_bytes, self.host_overhead + self.seconds(parts.host_bytes, self.host),
                     parts.drive_bytes, self.seconds(parts.drive_bytes, self.drive),
                 )
             )  # fmt: skip
@@ -80,6 +82,20 @@ def test_the_dram_budget_binds_and_is_named():
     assert parts.host_bytes == TOTAL // 5
     assert shared.report()["limit"].startswith("DRAM budget")
     assert shared.beta == pytest.approx(8, rel=0.2)  # what it would be otherwise is still known
+
+
+def test_a_host_whose_overhead_is_longer_than_the_drives_whole_work_is_left_alone_and_asked_again():
+    machine, shared = Machine(20 * GB, 20 * GB), balance()
+    machine.host_overhead = 0.02  # four times what the drive takes for everything
+    resting = [machine.step(shared, least_bytes=10**6) is None for _ in range(100)]
+    assert not any(resting[:4])
+    assert all(resting[-20:])
+    assert shared.report()["limit"].startswith("overhead")
+    machine.host_overhead = 0.0
+    for _ in range(REST_STEPS + 40):
+        parts = machine.step(shared, least_bytes=10**6)
+    assert parts is not None
+    assert shared.last_step.gap <= 0.1
 
 
 def test_a_fixed_beta_stays():

@@ -29,6 +29,9 @@ FIRST_BETA = 1.0
 COLD_STEPS = 1
 """Steps that are not learned from: memory is touched and threads are started for the first time."""
 
+REST_STEPS = 256
+"""Steps for which the drive scores alone where the host has nothing to give; then the rates are measured again."""
+
 SKEW_STEPS = 32
 """Steps from one look at the skew of the selections to the next."""
 
@@ -65,6 +68,7 @@ class Balance:
         self._controller: BetaController | None = None
         self._skewed, self._seen = skewed, dict[tuple[int, int], npt.NDArray[np.uint32]]()
         self._steps = 0
+        self._rest = 0
         self._layer = -1
         self._step = Sides()
         self._moved = (0, 0.0, 0, 0.0)
@@ -101,13 +105,24 @@ class Balance:
     def begin(self, layer: int) -> None:
         """``layer`` is scored next. Its number tells when a new step begins, and the last one is learned from."""
         if layer <= self._layer:
+            self._rest = max(self._rest - 1, 0)
             self._learn()
         self._layer = layer
 
-    def split(self, total_bytes: int, dram_bytes: int) -> Split:
-        """How to divide ``total_bytes`` of score blocks, of which the host holds ``dram_bytes``."""
+    def split(self, total_bytes: int, dram_bytes: int, least_bytes: int) -> Split | None:
+        """How to divide ``total_bytes`` of score blocks, of which the host holds ``dram_bytes``.
+
+        None: the drive scores alone, because an adaptive beta would give the host less than half of ``least_bytes``,
+        which it has to take at least. Its overhead alone is longer than the drive needs then.
+        """
+        if self._rest:
+            return None
         parts = split(total_bytes, dram_bytes, self.beta)
         self.limit = parts.limit
+        wanted = total_bytes * self.beta / (1 + self.beta)
+        if self._controller is not None and wanted < least_bytes / 2:
+            self.limit, self._rest, self._controller = Limit.OVERHEAD, REST_STEPS, None
+            return None
         return parts
 
     def run(
@@ -149,6 +164,8 @@ class Balance:
     def _learn(self) -> None:
         """Learn from the step that is complete."""
         step, self._step = self._step, Sides()
+        if not step.drive_bytes:
+            return
         self.last_step = step
         self.total.add(step)
         self._steps += 1

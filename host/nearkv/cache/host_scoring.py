@@ -55,7 +55,7 @@ class ScoreCopies:
         self,
         stream: int,
         blocks: npt.NDArray[np.int64],
-        counts: Sequence[int],
+        counts: npt.NDArray[np.int64],
         scales: tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]],
         q: npt.NDArray[np.int8],
     ) -> Command:
@@ -66,7 +66,7 @@ class ScoreCopies:
         row = self._memory.shape[1] * stream
         addresses = np.asarray((row + blocks) * self._memory.shape[2], np.uint64)
         nothing = np.full(len(q), EMPTY, np.int32)
-        return Command(addresses, np.array(counts, np.uint32), *scales, q, nothing, self._bits, Mode.MASS, 0)
+        return Command(addresses, counts.astype(np.uint32), *scales, q, nothing, self._bits, Mode.MASS, 0)
 
     def start(self, commands: Sequence[Command]) -> KernelHandle:
         """Begin ``commands`` and return at once."""

@@ -17,7 +17,6 @@ from nearkv.cache.tail import StreamWindows
 from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
 from nearkv_drivers import native
 from nearkv_drivers.device import Device, Mode, ScoreRequest
-from nearkv_drivers.runs import RunTable
 from nearkv_drivers.wire import EMPTY
 
 PROMPT_QUERIES = 32
@@ -115,7 +114,7 @@ def _scored(
     requests = []
     for at, stream in enumerate(streams.tolist()):
         found = store.streams[stream].span(0, int(newest.first_block[stream]))
-        runs = RunTable(found.places, c[at, found.segments], r[at, found.segments], b[at, found.segments])
+        runs = found.table(c[at], r[at], b[at])
         total = tail_mass[stream]
         requests.append(ScoreRequest(runs, q[at], store.geometry.bits, Mode.MASS, initial_total=total))
     results = device.submit(requests).wait()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.runs import Places
+from nearkv_drivers.runs import Places, RunTable, ScatteredRuns
 
 
 @dataclass
@@ -21,46 +21,57 @@ class ScoreRun:
     segment: int
 
 
-class BlockRuns(NamedTuple):
-    """Runs of one request: their ``places`` on the drive, an index of the ``segments`` they belong to, and the
-    ``first`` block of each."""
+@dataclass(frozen=True)
+class BlockRuns:
+    """Runs of one request on the drive.
 
-    places: Places
-    segments: slice | list[int]
-    first: list[int]
+    ``offsets``, ``counts`` and ``first`` are int64 [runs]: drive address, blocks and first block of each; ``segments``
+    is an index of the segments they belong to. ``lasting``: later steps will ask for the same runs.
+    """
 
-    @property
-    def counts(self) -> list[int]:
-        """Blocks of each run."""
-        return [blocks for _, blocks in self.places]
+    offsets: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    segments: slice | npt.NDArray[np.int64]
+    lasting: bool
+
+    @cached_property
+    def places(self) -> Places:
+        """(drive address, blocks) of every run."""
+        return tuple(zip(self.offsets.tolist(), self.counts.tolist(), strict=True))
+
+    def table(self, c: npt.NDArray[np.uint16], r: npt.NDArray[np.uint8], b: npt.NDArray[np.int32]) -> RunTable:
+        """The runs of a request whose query scales by ``c``, ``r`` and ``b``, [segments, G] each."""
+        rows = c[self.segments], r[self.segments], b[self.segments]
+        return RunTable(self.places, *rows) if self.lasting else ScatteredRuns(self.offsets, self.counts, *rows)
 
 
 def span_runs(runs: Sequence[ScoreRun], first: int, last: int, size: int) -> BlockRuns:
     """The runs that hold blocks ``first`` .. ``last`` (exclusive), ``size`` bytes each, of a stream's ``runs``."""
-    places, segments, begins, start = [], [], [], 0
+    found, start = [], 0
     for run in runs:
         low, high = max(first - start, 0), min(last - start, run.blocks)
         if low < high:
-            places.append((run.offset + low * size, high - low))
-            segments.append(run.segment)
-            begins.append(start + low)
+            found.append((run.offset + low * size, high - low, start + low, run.segment))
         start += run.blocks
-    in_order = segments == list(range(len(segments)))
-    return BlockRuns(tuple(places), slice(len(segments)) if in_order else segments, begins)
+    offsets, counts, begins, segments = np.array(found, np.int64).reshape(-1, 4).T
+    in_order = (segments == np.arange(len(found))).all()
+    return BlockRuns(offsets, counts, begins, slice(len(found)) if in_order else segments, lasting=True)
 
 
-def scattered_runs(runs: Sequence[ScoreRun], blocks: npt.NDArray[np.int64], size: int) -> BlockRuns:
-    """The runs that hold ``blocks`` (ascending, distinct) of a stream's ``runs``; ``size`` bytes per block."""
-    if not len(blocks):
-        return BlockRuns((), [], [])
-    start = np.cumsum([0, *[run.blocks for run in runs]])
-    owner = np.searchsorted(start, blocks, side="right") - 1
-    begins = np.flatnonzero(np.concatenate([[True], (np.diff(blocks) != 1) | (np.diff(owner) != 0)]))
-    owner = owner[begins]
-    inside = blocks[begins] - start[owner]
-    counts = np.diff(np.append(begins, len(blocks)))
-    offsets = np.array([run.offset for run in runs])[owner] + inside * size
-    segments = np.array([run.segment for run in runs])[owner]
-    return BlockRuns(
-        tuple(zip(offsets.tolist(), counts.tolist(), strict=True)), segments.tolist(), blocks[begins].tolist()
-    )
+class RunIndex:
+    """A stream's ``runs`` as arrays, for as long as none is added."""
+
+    def __init__(self, runs: Sequence[ScoreRun]) -> None:
+        self._start = np.cumsum([0, *[run.blocks for run in runs]])
+        self._offset = np.array([run.offset for run in runs], np.int64)
+        self._segment = np.array([run.segment for run in runs], np.int64)
+
+    def scattered(self, blocks: npt.NDArray[np.int64], size: int) -> BlockRuns:
+        """The runs that hold ``blocks`` (ascending, distinct); ``size`` bytes per block."""
+        owner = np.searchsorted(self._start, blocks, side="right") - 1
+        begins = np.flatnonzero(np.diff(blocks + owner * self._start[-1], prepend=-2) != 1)
+        counts = np.diff(begins, append=len(blocks))
+        owner, first = owner[begins], blocks[begins]
+        offsets = self._offset[owner] + (first - self._start[owner]) * size
+        return BlockRuns(offsets, counts, first, self._segment[owner], lasting=False)

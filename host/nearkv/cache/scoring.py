@@ -22,7 +22,6 @@ from nearkv_drivers import native
 from nearkv_drivers.device import Device, Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.native_kernel import reduce_native
-from nearkv_drivers.runs import RunTable
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,6 @@ class _Stream:
     r: npt.NDArray[np.uint8]
     b: npt.NDArray[np.int32]
     tail_mass: npt.NDArray[np.int32]
-
-    def scales(self, runs: BlockRuns) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-        """c, r and b [runs, G]."""
-        return self.c[runs.segments], self.r[runs.segments], self.b[runs.segments]
 
 
 class LayerScorer:
@@ -124,9 +119,8 @@ class LayerScorer:
 
     def _request(self, stream: _Stream, first: int, mode: Mode) -> ScoreRequest:
         runs = self._runs(stream, first, stream.count)
-        table = RunTable(runs.places, *stream.scales(runs), repeats=stream.blocks is None)
         return ScoreRequest(
-            table, stream.q, self._store.geometry.bits, mode, stream.k,
+            runs.table(stream.c, stream.r, stream.b), stream.q, self._store.geometry.bits, mode, stream.k,
             initial_total=stream.tail_mass if mode is Mode.TOPK else None,
         )  # fmt: skip
 
@@ -139,7 +133,10 @@ class LayerScorer:
         balance.begin(self._store.layer)
         held = [_held(stream, int(copies.held[stream.number])) for stream in streams]
         total = sum(stream.count for stream in streams)
-        share = balance.split(total * size, sum(held) * size).host_bytes / (total * size)
+        split = balance.split(total * size, sum(held) * size, len(streams) * size)
+        if split is None:
+            return self._on_drive(streams)
+        share = split.host_bytes / (total * size)
         parts = [_part(stream.count, share, most) for stream, most in zip(streams, held, strict=True)]
         commands = [self._command(stream, part, copies) for stream, part in zip(streams, parts, strict=True)]
         requests = [self._request(stream, part, Mode.MASS) for stream, part in zip(streams, parts, strict=True)]
@@ -153,7 +150,8 @@ class LayerScorer:
 
     def _command(self, stream: _Stream, part: int, copies: ScoreCopies) -> Command:
         runs = self._runs(stream, 0, part)
-        return copies.command(stream.number, np.array(runs.first, np.int64), runs.counts, stream.scales(runs), stream.q)
+        scales = stream.c[runs.segments], stream.r[runs.segments], stream.b[runs.segments]
+        return copies.command(stream.number, runs.first, runs.counts, scales, stream.q)
 
     def _by_block(
         self,

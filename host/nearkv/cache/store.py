@@ -14,7 +14,7 @@ import numpy.typing as npt
 from nearkv.cache.buffers import BlockBuffer, token_view
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
-from nearkv.cache.runs import BlockRuns, ScoreRun, scattered_runs, span_runs
+from nearkv.cache.runs import BlockRuns, RunIndex, ScoreRun, span_runs
 from nearkv_drivers import native
 from nearkv_drivers.device import Device, ReadHandle, StorageError
 from nearkv_drivers.wire import BLOCK_TOKENS, ContractError, Segment
@@ -45,6 +45,7 @@ class StreamIndex:
         self.score_extent: ScoreExtent | None = None
         self.kv_next = 0
         self.kv_room = 0
+        self._indexed: tuple[int, int] | None = None
         self._spans: dict[tuple[int, int], BlockRuns] = {}
 
     def span(self, first: int, last: int) -> BlockRuns:
@@ -61,7 +62,10 @@ class StreamIndex:
 
     def scattered(self, blocks: npt.NDArray[np.int64]) -> BlockRuns:
         """The runs that hold ``blocks`` (ascending, distinct)."""
-        return scattered_runs(self.runs, blocks, self.block_bytes)
+        now = len(self.runs), self.runs[-1].blocks
+        if self._indexed != now:
+            self._indexed, self._index = now, RunIndex(self.runs)
+        return self._index.scattered(blocks, self.block_bytes)
 
 
 class LayerStore:

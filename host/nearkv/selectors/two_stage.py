@@ -13,9 +13,10 @@ import numpy.typing as npt
 class CandidateShare:
     """The shares of candidates of ``streams`` streams, each steered so that its lost mass stays below ``loss``.
 
-    Every ``audit_every`` steps :meth:`audit_due` asks for a step that scores all blocks; :meth:`audited` learns from
-    it. A share grows at once when its loss is too high, and shrinks slowly while it is below half of what is allowed.
-    ``phase`` shifts the audits after the first, so that not all layers have theirs in the same step.
+    Every ``audit_every`` steps, and more often before the first of those, :meth:`audit_due` asks for a step that scores
+    all blocks; :meth:`audited` learns from it. A share grows at once when its loss is too high, and shrinks slowly
+    while it is below half of what is allowed. ``phase`` shifts the audits after the first ones, so that not all layers
+    have theirs in the same step.
     """
 
     def __init__(
@@ -35,10 +36,10 @@ class CandidateShare:
         self._phase, self._step = phase, 0
 
     def audit_due(self) -> bool:
-        """Whether this step shall score everything; call once per step. The first step is an audit."""
-        due = self._step == 0 or (self._step + self._phase) % self.audit_every == 0
-        self._step += 1
-        return due
+        """Whether this step shall score everything; call once per step. Steps 0, 1, 2, 4, 8, … are at the beginning."""
+        step, self._step = self._step, self._step + 1
+        early = step < self.audit_every and step & (step - 1) == 0
+        return early or (step + self._phase) % self.audit_every == 0
 
     def audited(self, one_stage_mass: npt.ArrayLike, two_stage_mass: npt.ArrayLike) -> None:
         """Learn the mass [streams] of both selections at the same step."""

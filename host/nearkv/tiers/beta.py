@@ -38,6 +38,7 @@ class Limit(Enum):
 
     BALANCE = "balance: host and drive finish together"
     DRAM = "DRAM budget: fewer bytes may be hot than the balance asks for"
+    OVERHEAD = "overhead: for what the balance would give the host, starting it takes too long"
 
 
 @dataclass(frozen=True)
