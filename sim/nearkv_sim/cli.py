@@ -121,12 +121,13 @@ def check_ports(
 def soak(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first start; they count up.")] = 1,
     starts: Annotated[int, typer.Option("--starts", min=1, help="Kernel starts, of 4 to 11 requests each.")] = 300,
+    sleep: Annotated[bool, typer.Option("--sleep", help="Let idle parts sleep, as the rtl: device does.")] = False,
 ) -> None:
     """Random requests under random stalls, in C++ and fast, against the golden model. Exits with 1 where one failed."""
     _need_simulators()
     from nearkv_sim.soak import soak as run_soak
 
-    result = run_soak(seed, starts)
+    result = run_soak(seed, starts, sleep=sleep)
     typer.echo("\n".join(result.lines()))
     if result.failures:
         raise typer.Exit(1)

@@ -1,8 +1,7 @@
 """Random requests through the Verilated kernel with the C++ memory, under random stalls and latencies: what
 ``nearkv sim soak`` runs. Results are compared with the golden model, and nothing but results may have changed.
 
-The kernel is simulated as hardware runs it (no part sleeps), a thousand times faster per cycle than under cocotb, so
-thousands of commands take a minute.
+A cycle takes a thousandth of what it takes under cocotb, so thousands of commands take seconds.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ class Soak:
     """What a soak did. ``failures`` holds, per failed start, its seed and what was wrong."""
 
     coverage: FunctionalCoverage = field(default_factory=FunctionalCoverage)
+    sleep: bool = False
     starts: int = 0
     commands: int = 0
     cycles: int = 0
@@ -44,7 +44,8 @@ class Soak:
         """Figures, and one line with the command that repeats it for every failed start."""
         lines = [f"{self.commands} commands in {self.starts} starts, {self.cycles} cycles, {len(self.failures)} FAILED"]
         for seed, message in self.failures:
-            lines += [f"  {message}", f"  reproduce: nearkv sim soak --seed {seed} --starts 1"]
+            again = f"nearkv sim soak --seed {seed} --starts 1{' --sleep' if self.sleep else ''}"
+            lines += [f"  {message}", f"  reproduce: {again}"]
         missing = self.coverage.missing()
         declared = len(self.coverage.declared())
         return [*lines, f"functional: {declared - len(missing)} of {declared} bins"]
@@ -61,13 +62,15 @@ class Image:
     layout: CommandImage
 
 
-def soak(seed: int, starts: int, coverage_file: Path | None = None) -> Soak:
+def soak(seed: int, starts: int, *, sleep: bool = False, coverage_file: Path | None = None) -> Soak:
     """Run ``starts`` kernel starts, whose seeds count from ``seed``; each class of traffic takes its turn.
 
-    ``coverage_file`` collects Verilator's line and toggle coverage.
+    ``sleep``: as the ``rtl:`` device simulates the kernel. ``coverage_file`` collects Verilator's line and toggle
+    coverage.
     """
-    harness = build_harness(sleep=False, cover=coverage_file is not None, parameters=BENCHES["kernel"].parameters)
-    result = Soak()
+    covers = coverage_file is not None
+    harness = build_harness(sleep=sleep, cover=covers, parameters=BENCHES["kernel"].parameters if covers else None)
+    result = Soak(sleep=sleep)
     with tempfile.TemporaryDirectory() as folder:
         for one in range(seed, seed + starts):
             covered = None if coverage_file is None else Path(folder) / f"{one}.dat"

@@ -30,9 +30,10 @@ def test_bench(name: str) -> None:
 
 
 @pytest.mark.timeout(1800)  # builds the C++ harness first
-def test_two_thousand_random_commands_under_random_stalls() -> None:
+@pytest.mark.parametrize("sleep", [False, True], ids=["hardware", "device"])
+def test_two_thousand_random_commands_under_random_stalls(sleep: bool) -> None:
     """In the C++ harness: seconds once it is built. 12 classes of traffic take turns."""
-    result = soak(SEED, 300)
+    result = soak(SEED, 300, sleep=sleep)
     assert not result.failures, "\n".join(result.lines())
     assert result.commands >= 2000
     assert not result.coverage.missing()

@@ -87,12 +87,12 @@ def test_a_missing_simulator_names_the_extra(monkeypatch):
 def test_a_soak_that_failed_exits_with_1(monkeypatch):
     asked = []
 
-    def run_soak(seed, starts):
+    def run_soak(seed, starts, sleep):
         asked.append((seed, starts))
-        return soak.Soak(starts=starts, failures=[(seed + 1, "wrong")])
+        return soak.Soak(sleep=sleep, starts=starts, failures=[(seed + 1, "wrong")])
 
     monkeypatch.setattr(soak, "soak", run_soak)
-    result = invoke("soak", "--seed", "7", "--starts", "2")
+    result = invoke("soak", "--seed", "7", "--starts", "2", "--sleep")
     assert result.exit_code == 1
-    assert "reproduce: nearkv sim soak --seed 8 --starts 1" in result.stdout
+    assert "reproduce: nearkv sim soak --seed 8 --starts 1 --sleep" in result.stdout
     assert asked == [(7, 2)]
