@@ -1,12 +1,14 @@
 // nkv_keep_best: of all candidates of up to three sorted chunks, exactly the `count` best come out, best first, unchanged
 // and each once; ties go to the lower position. Followed for any one candidate, `watched`: either it comes out, or
-// everything that does is better. The chunks are the shortest that the module allows, of four tuples.
+// everything that does is better. The chunks are the shortest that the module allows, of four tuples. With STEADY whole
+// selections are decided; without, their beginning.
 `default_nettype none
 
 module prove_keep_best
   import nearkv_pkg::*;
 #(
-    parameter int unsigned LEVELS = WAY_BITS + 2
+    parameter int unsigned LEVELS = WAY_BITS + 2,
+    parameter bit STEADY = 1'b0  // neither side ever waits
 ) (
     input wire logic                       clk,
     input wire logic [1:0]                 chunks,
@@ -90,6 +92,7 @@ module prove_keep_best
     // The request: constant while it runs.
     {last_chunks, last_count, last_candidates, last_watched} <= {chunks, count, candidates, watched};
     after_reset <= rst_n;
+    assume (!STEADY || (in_valid && out_ready));
     assume (chunks != 0 && count != 0 && W'(count) <= SIZE);
     assume (W'(count) <= candidates && candidates <= all && candidates > all - SIZE);
     assume (!(running || start) || !after_reset

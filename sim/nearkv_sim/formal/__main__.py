@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nearkv_sim.formal import PLANS, Proof, Verdict, bound, cover, induct, proofs, reach
 from nearkv_sim.toolchain import BUILD
@@ -17,6 +18,8 @@ def decide(name: str) -> Iterator[Verdict]:
     yield verdict
     if verdict.holds is not True:
         return
+    if plan.steady is not None:
+        yield bound(replace(proof, steady=True), plan.steady, traces=BUILD / "formal")
     if plan.covers is not None:
         yield cover(proof, plan.covers)
     if plan.induction is not None:

@@ -22,7 +22,8 @@ class Plan:
 
     ``depth``: cycles from reset of bounded model checking. ``covers``: cycles within which every cover statement is
     reached, where there are any. ``induction``: the largest k tried where the properties are inductive. ``reach``:
-    seconds for another engine that needs no lemmas. ``narrow``: constants of the RTL's package that the proof makes
+    seconds for another engine that needs no lemmas. ``steady``: cycles from reset of bounded model checking with neither
+    side of the block ever waiting, where waits leave too much open for whole runs. ``narrow``: constants of the RTL's package that the proof makes
     smaller; the block takes its widths from there, and the solver gets further with narrow ones.
     """
 
@@ -30,6 +31,7 @@ class Plan:
     covers: int | None = None
     induction: int | None = None
     reach: int | None = None
+    steady: int | None = None
     narrow: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -38,7 +40,9 @@ PLANS = {
     "axi_writer": Plan(depth=20, induction=4),
     "control": Plan(depth=20, covers=20, induction=4),
     "fifo": Plan(depth=20, covers=10, induction=4, reach=30),
-    "keep_best": Plan(depth=28, covers=34, narrow={"PRIORITY_BITS": 1, "POSITION_BITS": 6, "K_BITS": 5}),
+    "keep_best": Plan(
+        depth=10, covers=34, steady=30, narrow={"PRIORITY_BITS": 1, "POSITION_BITS": 6, "K_BITS": 5}
+    ),
     "merge_stage": Plan(depth=18, covers=20, induction=4),
     "ram_fifo": Plan(depth=20, covers=12, induction=4, reach=30),
     "skid": Plan(depth=20, covers=8, induction=4, reach=30),
@@ -71,10 +75,11 @@ def _narrowed(package: Path, name: str, work: Path) -> Path:
 
 @dataclass(frozen=True)
 class Proof:
-    """``prove_{name}`` over ``sources``, the RTL in compilation order (None: the RTL as it is)."""
+    """``prove_{name}`` over ``sources``, the RTL in compilation order (None: the RTL as it is); see Plan ``steady``."""
 
     name: str
     sources: Sequence[Path] | None = None
+    steady: bool = False
 
     def translate(self, commands: Sequence[str], problem: Path) -> int:
         """Read and flatten the design, then run ``commands``, which write ``problem``; returns the assertions in it.
@@ -85,9 +90,10 @@ class Proof:
         if PLANS[self.name].narrow:
             files = [_narrowed(path, self.name, problem.parent) if path.name == PACKAGE else path for path in files]
         files += [folder() / f"prove_{part}.sv" for part in (SHARED, self.name)]
+        steady = " -G STEADY=1" if self.steady else ""
         log, statistics = problem.with_suffix(".log"), problem.with_suffix(".stat")
         script = (
-            f"read_slang --top prove_{self.name} {' '.join(map(str, files))}",
+            f"read_slang --top prove_{self.name}{steady} {' '.join(map(str, files))}",
             f"prep -flatten -top prove_{self.name}",
             "async2sync",
             "chformal -lower",

@@ -39,14 +39,15 @@ def bound(proof: Proof, depth: int, *, seconds: int = SECONDS, traces: Path | No
         traces.mkdir(parents=True, exist_ok=True)
         options = ["--dump-vcd", str(traces / f"{proof.name}.vcd")]
     output, assertions, elapsed = _decide(proof, [*_steps(depth), *options], seconds)
+    how = "bmc, no waits" if proof.steady else "bmc"
     steps = [int(step) for step in re.findall(r"Checking assertions in step (\d+)", output)]
     reached = max(steps, default=1) - 1
     if "Status: PASSED" in output:
-        return Verdict(proof.name, ENGINE, True, assertions, depth, elapsed, "bmc")
+        return Verdict(proof.name, ENGINE, True, assertions, depth, elapsed, how)
     if "BMC failed!" not in output:
-        return Verdict(proof.name, ENGINE, None, assertions, max(0, reached - 1), elapsed, "bmc")
+        return Verdict(proof.name, ENGINE, None, assertions, max(0, reached - 1), elapsed, how)
     trace = "" if traces is None else os.path.relpath(traces / f"{proof.name}.vcd")
-    return Verdict(proof.name, ENGINE, False, assertions, reached, elapsed, "bmc", _failed(output), trace)
+    return Verdict(proof.name, ENGINE, False, assertions, reached, elapsed, how, _failed(output), trace)
 
 
 def cover(proof: Proof, depth: int, *, seconds: int = SECONDS) -> Verdict:
