@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearkv_sim.coverage import code_coverage
+from nearkv_sim.coverage import LEFT, code_coverage
 from nearkv_sim.runner import Outcome, list_benches
 from nearkv_sim.toolchain import BUILD
 
@@ -42,7 +42,8 @@ def coverage_lines(folder: Path = BUILD / "coverage") -> list[str]:
         lines.append(f"{kind.kind}: {100 * kind.share:.1f} %")
         for module, (hit, there) in sorted(kind.modules.items(), key=lambda item: item[1][0] / item[1][1]):
             if hit < there:
-                lines.append(f"  {module:<20} {100 * hit / there:5.1f} % of {there}")
+                left = f": {LEFT[module]}" if module in LEFT else ""
+                lines.append(f"  {module:<20} {100 * hit / there:5.1f} % of {there}{left}")
     return lines
 
 

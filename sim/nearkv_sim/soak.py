@@ -62,25 +62,23 @@ class Image:
     layout: CommandImage
 
 
-def soak(seed: int, starts: int, *, sleep: bool = False, coverage_file: Path | None = None) -> Soak:
+def soak(seed: int, starts: int, *, sleep: bool = False, coverage: Path | None = None) -> Soak:
     """Run ``starts`` kernel starts, whose seeds count from ``seed``; each class of traffic takes its turn.
 
-    ``sleep``: as the ``rtl:`` device simulates the kernel. ``coverage_file`` collects Verilator's line and toggle
-    coverage.
+    ``sleep``: as the ``rtl:`` device simulates the kernel. ``coverage`` is a folder for Verilator's line and toggle
+    coverage, a file a start.
     """
-    covers = coverage_file is not None
+    covers = coverage is not None
     harness = build_harness(sleep=sleep, cover=covers, parameters=BENCHES["kernel"].parameters if covers else None)
     result = Soak(sleep=sleep)
     with tempfile.TemporaryDirectory() as folder:
         for one in range(seed, seed + starts):
-            covered = None if coverage_file is None else Path(folder) / f"{one}.dat"
+            covered = None if coverage is None else coverage / f"soak-{one}.dat"
             try:
                 _start(harness, one, Path(folder) / "memory", result, covered)
             except (AssertionError, ValueError, subprocess.CalledProcessError) as error:
                 output = error.stderr if isinstance(error, subprocess.CalledProcessError) else ""
                 result.failures.append((one, f"start {one}: {output or error}"))
-        if coverage_file is not None:
-            _sum_coverage(sorted(Path(folder).glob("*.dat")), coverage_file)
     return result
 
 
@@ -151,13 +149,3 @@ def _check(cases: list[Case], image: Image, after: npt.NDArray[np.uint8]) -> Non
             )
         except (AssertionError, ValueError) as error:
             raise AssertionError(f"request {i} of {len(cases)} ({case.request.mode.name}): {error}") from error
-
-
-def _sum_coverage(files: list[Path], target: Path) -> None:
-    """Verilator's own summing, since a file a start would be many."""
-    from nearkv_sim.toolchain import environment
-
-    with environment():
-        subprocess.run(
-            ["verilator_coverage", "--write", str(target), *map(str, files)], check=True, capture_output=True
-        )

@@ -118,7 +118,7 @@ def build_harness(*, sleep: bool = True, cover: bool = False, parameters: Mappin
         *(["-DNEARKV_SLEEP", "--x-initial", "fast"] if sleep else ["--x-initial", "unique"]),
         *(["--coverage-line", "--coverage-toggle"] if cover else []),
         *(f"-G{name}={value}" for name, value in (parameters or {}).items()),
-        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"{'-O1' if cover else '-O3'} -std=c++20 -I{verilated}",
+        *WARNINGS, "--top-module", "nearkv_kernel", "-CFLAGS", f"{'' if cover else '-O3 '}-std=c++20 -I{verilated}",
     ]  # fmt: skip
     folder = BUILD / f"harness-{digest(files, arguments)}"
     executable = folder / "run_image"

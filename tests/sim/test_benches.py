@@ -6,9 +6,11 @@ import os
 
 import pytest
 
-from nearkv_sim.coverage import code_coverage
+from nearkv_sim.coverage import LEFT, code_coverage
+from nearkv_sim.report import coverage_lines
 from nearkv_sim.runner import Outcome, list_benches, run_bench
 from nearkv_sim.soak import soak
+from nearkv_sim.toolchain import BUILD
 
 SEED = int(os.environ.get("NEARKV_SIM_SEED", "1"))
 BENCHES = [bench.name for bench in list_benches()]
@@ -42,13 +44,26 @@ def test_two_thousand_random_commands_under_random_stalls(sleep: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_code_coverage() -> None:
-    """Line and toggle coverage of the RTL over all benches."""
+    """Line and toggle coverage of the RTL: every bench but the kernel's, and 600 random commands in its place."""
+    folder = BUILD / "coverage"
     paths = []
-    for name in BENCHES:
-        outcome = run_bench(name, seed=SEED, cover=True)
-        check(outcome)
-        assert outcome.coverage is not None
-        paths.append(outcome.coverage)
+    for bench in list_benches():
+        if bench.name != "kernel":  # under cocotb its cycles, covered, take too long
+            outcome = run_bench(bench.name, seed=SEED, cover=True)
+            check(outcome)
+            assert outcome.coverage is not None
+            paths.append(outcome.coverage)
+    result = soak(SEED, 84, coverage=folder)
+    paths += [folder / f"soak-{SEED + i}.dat" for i in range(84)]
+    assert not result.failures, "\n".join(result.lines())
+    print("\n".join(coverage_lines()))
     line, toggle = code_coverage(paths)
     assert line.share >= LINE_GOAL, {module: line.missed[module][:5] for module in line.missed}
     assert toggle.share >= TOGGLE_GOAL, {module: len(missed) for module, missed in toggle.missed.items()}
+    unexplained = {
+        f"{kind.kind} {module}"
+        for kind, goal in ((line, LINE_GOAL), (toggle, TOGGLE_GOAL))
+        for module, (hit, there) in kind.modules.items()
+        if hit < goal * there and module not in LEFT
+    }
+    assert not unexplained, "say in nearkv_sim.coverage.LEFT what these leave, or cover it"

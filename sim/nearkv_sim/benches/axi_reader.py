@@ -60,7 +60,7 @@ async def begin(dut: Any, latency: int, stalls: float) -> tuple[ModuleBench, Any
 
 
 def commands(bench: ModuleBench, count: int, longest: int) -> list[tuple[int, int]]:
-    return [(64 * bench.random.randrange(2**40), bench.random.randrange(1, longest)) for _ in range(count)]
+    return [(64 * bench.random.randrange(2**58 - 2**20), bench.random.randrange(1, longest)) for _ in range(count)]
 
 
 @cocotb.test()

@@ -84,8 +84,8 @@ async def write(bench: ModuleBench, unit: Any, transfers: list[tuple[int, list[i
 
 def random_transfers(bench: ModuleBench, count: int, longest: int) -> list[tuple[int, list[int]]]:
     transfers = []
-    for i in range(count):
-        address = 2**30 * i + 64 * bench.random.randrange(2**20)
+    for _ in range(count):
+        address = 64 * bench.random.randrange(2**58 - 2**20)
         beats = bench.random.randrange(1, longest)
         transfers.append((address, [bench.random.getrandbits(512) for _ in range(beats)]))
     return transfers

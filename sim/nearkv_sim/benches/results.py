@@ -67,14 +67,17 @@ async def bitmap(dut: Any, blocks: int) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(topk=[0, 1])
-async def addresses(dut: Any, topk: int) -> None:
+@cocotb.parametrize(topk=[0, 1], trial=list(range(6)))
+async def addresses(dut: Any, topk: int, trial: int) -> None:
     """Bitmap, payload and header go to their places, whatever order they become ready in."""
     bench, unit = ModuleBench(dut), dut.result_writes
     streams = {"map": unit.map_valid, "tile": unit.tile_valid, "pairs": unit.pairs_valid}
     await bench.reset([*streams.values(), unit.start, unit.finish, unit.command_ready, unit.data_ready])
-    group, blocks, pairs, result = 5, 1030, 37, 0x1_2345_6000
-    request = (0, 0, blocks, 100, 0, 1, 2, group, topk, result)
+    rng = np.random.default_rng([cocotb.RANDOM_SEED, trial])
+    group, blocks, pairs = (int(n) for n in rng.integers(1, (17, 1100, 2049)))
+    result = 64 * int(rng.integers(2**58 - 2**20))
+    fields = [int(n) for n in rng.integers(0, (16, 2, 2, 4, 5))]
+    request = (fields[0], fields[1], blocks, pairs, *fields[2:], group, topk, result)
     unit.request.value = packed(list(zip(request, REQUEST_WIDTHS, strict=True)))
     unit.pairs.value, unit.bad_blocks.value = pairs, 3
     totals = [bench.random.randrange(2**32) for _ in range(16)]
@@ -85,7 +88,7 @@ async def addresses(dut: Any, topk: int) -> None:
     unit.start.value = 0
 
     payload_beats = -(-pairs // 8) if topk else group * -(-blocks // 16)
-    maps = [bench.random.getrandbits(512) for _ in range(3)]
+    maps = [bench.random.getrandbits(512) for _ in range(-(-blocks // 512))]
     payload = [bench.random.getrandbits(512) for _ in range(payload_beats)]
     memory: dict[int, int] = {}
 
@@ -118,6 +121,7 @@ async def addresses(dut: Any, topk: int) -> None:
     header = [pairs if topk else blocks, 3, blocks, group]
     assert unpacked(memory[result], (32,) * 16)[::-1] == header + [0] * 12
     assert unpacked(memory[result + 64], (32,) * 16)[::-1] == totals
-    assert [memory[result + 128 + 64 * i] for i in range(3)] == maps
-    assert [memory[result + 320 + 64 * i] for i in range(payload_beats)] == payload
-    assert len(memory) == 5 + payload_beats
+    assert [memory[result + 128 + 64 * i] for i in range(len(maps))] == maps
+    start = result + 128 + 64 * len(maps)
+    assert [memory[start + 64 * i] for i in range(payload_beats)] == payload
+    assert len(memory) == 2 + len(maps) + payload_beats

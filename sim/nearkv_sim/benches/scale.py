@@ -16,10 +16,16 @@ from nearkv_sim.module_bench import ModuleBench, packed
 @cocotb.test()
 @cocotb.parametrize(two_slots=[0, 1])
 async def scores(dut: Any, two_slots: int) -> None:
-    """Random and extreme operands from four coefficient entries, one pass a cycle."""
+    """Random and extreme operands from four coefficient entries, several times over, one pass a cycle."""
     bench, unit, store = ModuleBench(dut), dut.scale, dut.coefficients
     await bench.reset([unit.dot_valid, store.write])
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    for _ in range(5):
+        await some_passes(bench, unit, store, rng, two_slots)
+
+
+async def some_passes(bench: ModuleBench, unit: Any, store: Any, rng: np.random.Generator, two_slots: int) -> None:
+    """New coefficients, and 80 passes with them."""
     c = extremes(rng, 0, 65535, (4, 16))
     r = extremes(rng, 0, 63, (4, 16))
     b = extremes(rng, -(2**31), 2**31 - 1, (4, 16))
@@ -45,7 +51,7 @@ async def scores(dut: Any, two_slots: int) -> None:
             await RisingEdge(bench.clk)
 
     watcher = cocotb.start_soon(watch())
-    for _ in range(300):
+    for _ in range(80):
         dots = extremes(rng, -(2**22), 2**22, (2, 8))
         m = extremes(rng, 0, 255, (2,))
         entry, half = int(rng.integers(4)), int(rng.integers(2))
