@@ -335,7 +335,7 @@ def test_larger_blocks(int4: int, tokens: int) -> None:
         ("two_slots = request.row <= 3'd1", "two_slots = request.row == 3'd0"),
         ("beat[(lane%16)*16+8+:8] : beat[(lane%32)*16+8+:8]", "beat[(lane%16)*16+8+:8] : beat[(lane%32)*16+:8]"),
         ("job_half <= pass_half", "job_half <= !pass_half"),
-        ("in_data(crc_match && header_sound)", "in_data(header_sound)"),
+        ("in_data(crc_match && header_sound)", "in_data(crc_match || header_sound)"),
     ],
     ids=["multiplier of the wrong token", "slots", "query layout", "maximum of the other half", "CRC unheeded"],
 )
