@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -114,11 +115,15 @@ def run_bench(
     junit.parent.mkdir(parents=True, exist_ok=True)
     functional = run_folder / "functional.json"
     runner = Verilator()
-    with environment({"NEARKV_SIM_EFFORT": str(effort), "NEARKV_SIM_FUNCTIONAL": str(functional)}):
+    junit.unlink(missing_ok=True)
+    variables = {"NEARKV_SIM_EFFORT": str(effort), "NEARKV_SIM_FUNCTIONAL": str(functional)}
+    with environment(variables), suppress(SystemExit):  # cocotb's runner exits where a test failed, under pytest
         runner.test(
             test_module=bench.module, hdl_toplevel=top, hdl_toplevel_lang="verilog", build_dir=folder,
             test_dir=run_folder, seed=seed, waves=waves, results_xml=str(junit), log_file=run_folder / "run.log",
         )  # fmt: skip
+    if not junit.is_file():
+        raise RuntimeError(f"the simulation of {name} ended without results: see {run_folder / 'run.log'}")
     tests, failures = read_junit(junit)
     dump = run_folder / "dump.vcd"
     return Outcome(

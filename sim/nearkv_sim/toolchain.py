@@ -74,12 +74,13 @@ def build_simulation(
     """
     arguments = [*WARNINGS, "-O3", "--x-initial", "unique"]
     if include:  # sources from elsewhere: in Verilog-2005 words like `do` and `bit` are names
-        arguments += ["+1364-2005ext+v", *(f"-I{folder.absolute()}" for folder in include)]
+        arguments.append("+1364-2005ext+v")
     if cover:
         arguments += ["--coverage-line", "--coverage-toggle"]
     headers = sorted(path for folder in include for path in folder.glob("*.*vh"))
     folder = BUILD / f"{top}-{digest([*files, *headers], parameters, arguments, waves)}"
     if not (folder / "built").exists():
+        arguments += [f"-I{path.absolute()}" for path in include]
         runner = ChosenSignals()
         with environment(), _complaint(_log(folder)):
             runner.build(
