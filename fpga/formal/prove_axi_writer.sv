@@ -30,7 +30,8 @@ module prove_axi_writer
   assign command.beats = BEATS_BITS'(command_beats);
   nkv_axi_writer #(.FIFO_BEATS(FIFO_BEATS), .MAX_BURST(MAX_BURST), .MAX_OUTSTANDING(MAX_OUTSTANDING)) writer (
       .clk, .rst_n, .flush, .idle, .waiting, .error, .command_valid, .command_ready, .command, .data_valid, .data_ready,
-      .data(BEAT_BITS'(data)), .awvalid, .awready, .awaddr, .awlen, .wvalid, .wready, .wdata, .wlast, .bvalid, .bready, .bresp
+      .data(BEAT_BITS'(data)), .awvalid, .awready, .awaddr, .awlen, .wvalid, .wready, .wdata, .wlast, .bvalid, .bready,
+      .bresp
   );
 
   logic [ADDRESS_BITS-1:0] last_address = '0;
@@ -76,7 +77,8 @@ module prove_axi_writer
       // How the writer's own state relates to the above: lemmas that shorten the search.
       counted: assert (6'(writer.promised) == open);
       owned: assert (writer.promised <= writer.stored && writer.stored <= 4'(FIFO_BEATS));
-      lengths: assert (open + 6'(writer.sent) == (writer.lengths == 0 ? 6'd0 : writer.lengths == 1 ? head : head + next));
+      lengths: assert (open + 6'(writer.sent)
+                       == (writer.lengths == 0 ? 6'd0 : writer.lengths == 1 ? head : head + next));
       not_over: assert (6'(writer.sent) < (writer.lengths == 0 ? 6'd1 : head));
       short: assert (writer.lengths == 0 || (head <= 6'(MAX_BURST) && (writer.lengths == 1 || next <= 6'(MAX_BURST))));
       unsent: assert (6'(writer.lengths) == bursts + 6'(issued) - ended);

@@ -105,7 +105,8 @@ module prove_control
       read_once: assert (rvalid == (reads_due != 0) && reads_due <= 2'd1);
       b_stays: assert (!held_b || bvalid);
       r_stays: assert (!held_r || (rvalid && rdata == last_rdata));
-      no_deadlock: assert ((!arvalid || arready || (rvalid && !rready)) && (!(awvalid && wvalid) || awready || (bvalid && !bready)));
+      no_deadlock: assert ((!arvalid || arready || (rvalid && !rready))
+                           && (!(awvalid && wvalid) || awready || (bvalid && !bready)));
       // registers
       ready_bit: assert (control.ready_seen == unseen_ready);
       control_reads: assert (!last_read || last_address != CONTROL || rdata == {28'd0, last_control});

@@ -26,7 +26,8 @@ module prove_fifo (
     if (rst_n) begin
       counted: assert (4'(count) == held);
       // Where the followed entry lies: with it, the properties are inductive.
-      place: assert (!properties.following || queue.memory[2'(queue.read_pointer) + 2'(properties.ahead)] == properties.followed);
+      place: assert (!properties.following
+                     || queue.memory[2'(queue.read_pointer) + 2'(properties.ahead)] == properties.followed);
     end
   end
 endmodule

@@ -1,6 +1,6 @@
-// nkv_keep_best: of all candidates of up to three sorted chunks, exactly the `count` best come out, best first, unchanged
-// and each once; ties go to the lower position. Followed for any one candidate, `watched`: either it comes out, or
-// everything that does is better.
+// nkv_keep_best: of all candidates of up to three sorted chunks, exactly the `count` best come out, best first,
+// unchanged and each once; ties go to the lower position. Followed for any one candidate, `watched`: either it comes
+// out, or everything that does is better.
 `default_nettype none
 
 module prove_keep_best

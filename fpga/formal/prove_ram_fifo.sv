@@ -22,7 +22,8 @@ module prove_ram_fifo (
       .clk, .rst_n, .in_valid, .in_ready, .in_data, .out_valid, .out_ready, .out_data, .pick, .held
   );
 
-  wire logic [1:0] outside = 2'(queue.spare_valid) + 2'(queue.read_pending);  // entries that left the memory
+  // Entries that left the memory.
+  wire logic [1:0] outside = 2'(queue.spare_valid) + 2'(queue.read_pending);
   always_ff @(posedge clk) begin
     if (rst_n) begin
       counted: assert (4'(count) == held);
@@ -31,7 +32,8 @@ module prove_ram_fifo (
       shown: assert (!properties.following || properties.ahead >= 4'(outside)
                      || (properties.ahead == 0 ? out_data : queue.read_data) == properties.followed);
       place: assert (!properties.following || properties.ahead < 4'(outside)
-                     || queue.memory[2'(queue.read_pointer) + 2'(properties.ahead - 4'(outside))] == properties.followed);
+                     || queue.memory[2'(queue.read_pointer) + 2'(properties.ahead - 4'(outside))]
+                        == properties.followed);
     end
   end
 endmodule

@@ -77,6 +77,7 @@ def test_only_layers_that_see_the_whole_context_are_recorded_and_the_model_is_le
     [
         ({"budget": 96}, "leaves no block"),
         ({"steps": 400}, "too few"),
+        ({"steps": 0}, "a decode step or more"),
         ({"ids": torch.zeros(2, 400).long()}, "too few"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.tail import StreamWindows
 from nearkv.errors import MemoryLimitError
 from nearkv.tiers.alpha import alpha_budget
+from nearkv.tiers.warmup import pool_shares
 from nearkv.tiers.window_scaling import WindowPlan, apportion
 from nearkv_drivers.device import ALIGNMENT
 from nearkv_drivers.wire import BLOCK_TOKENS
@@ -53,6 +54,7 @@ class HotBudget:
         self._reserve = reserve
         self._layers = layers
         self._plan = plan
+        self._own: list[WindowPlan | None] = []
         self._most: dict[tuple[Geometry, bool], tuple[int, Bound]] = {}
 
     def quota(
@@ -63,6 +65,13 @@ class HotBudget:
         ``newest`` are the windows of newest tokens; ``alpha`` the share of tokens that may be hot, or None. Raises
         MemoryLimitError where the DRAM limit is too small.
         """
+        equal, bound = self._equal(geometry, newest, alpha)
+        return self._planned(place, geometry, equal), bound
+
+    def _equal(
+        self, geometry: Geometry, newest: StreamWindows, alpha: float | None
+    ) -> tuple[npt.NDArray[np.int64], Bound]:
+        """Slots of every stream where all streams of a sequence have the same, int64 [S], and what bound them."""
         key = geometry, alpha is not None
         if key not in self._most:
             self._most[key] = self._fixed(geometry, unbounded=alpha is not None)
@@ -72,17 +81,43 @@ class HotBudget:
             share, binding = _alpha_blocks(newest, alpha, self._config.sink_blocks)
             bound = binding if share.max() <= most else bound
             equal = np.minimum(equal, share)
-        return (equal if self._plan is None else self._planned(place, geometry, equal)), bound
+        return equal, bound
+
+    def divide(
+        self,
+        geometry: Geometry,
+        newest: StreamWindows,
+        chosen: Sequence[npt.NDArray[np.int32]],
+        alpha: float | None,
+    ) -> None:
+        """From now on, divide every sequence's slots by how its prompt's last selections changed.
+
+        ``chosen`` has int32 [P, S, n] per layer, sinks apart. With a plan, the mean of both divisions.
+        """
+        self._own = []
+        sinks, heads = self._config.sink_blocks, geometry.kv_heads
+        equal, _ = self._equal(geometry, newest, alpha)
+        for first in range(0, geometry.streams, heads):
+            slots = max(int(equal[first]) - sinks, 0) * self._layers * heads
+            streams = np.concatenate([selected[:, first : first + heads] for selected in chosen], axis=1)
+            own = pool_shares(streams, slots, max(int(newest.first_block[first]) - sinks, 0)) if slots else None
+            if own is None:
+                self._own.append(None)
+                continue
+            weights = own.reshape(self._layers, heads)
+            if self._plan is not None:
+                weights = weights + apportion(self._plan, slots)
+            self._own.append(WindowPlan("", np.ones(weights.shape), weights))
 
     def _planned(self, place: int, geometry: Geometry, equal: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The plan's share of what all streams of a sequence may hold together, sinks apart."""
-        assert self._plan is not None
+        """Each stream's share of what all streams of a sequence may hold together, sinks apart."""
         sinks, heads = self._config.sink_blocks, geometry.kv_heads
         quota = equal.copy()
-        for first in range(0, len(equal), heads):
+        for sequence, first in enumerate(range(0, len(equal), heads)):
+            plan = (self._own[sequence] if self._own else None) or self._plan
             free = int(equal[first]) - sinks
-            if free > 0:
-                shares = apportion(self._plan, free * self._layers * heads)
+            if plan is not None and free > 0:
+                shares = apportion(plan, free * self._layers * heads)
                 quota[first : first + heads] = sinks + shares[place]
         return quota
 

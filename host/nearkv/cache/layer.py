@@ -13,7 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from nearkv.cache.attend import decode_attention, stream_queries
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.geometry import Geometry
-from nearkv.cache.observation import show_prompt, show_step
+from nearkv.cache.observation import prompt_selections, show_prompt, show_step
 from nearkv.cache.padding import left_padding, realign
 from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
@@ -42,6 +42,7 @@ class TieredLayer(CacheLayerMixin):
         self._length = 0
         self._new: tuple[torch.Tensor, torch.Tensor] | None = None
         self._prompt: PromptQueries | None = None
+        self._prompt_shares: npt.NDArray[np.float32] | None = None
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Fix the geometry from the first tokens (``key_states`` [batch, kv_heads, n, head_dim])."""
@@ -87,7 +88,8 @@ class TieredLayer(CacheLayerMixin):
             return self._prefill(module, query, keys, values, mask, scale)
         self._runtime.release_staging()
         try:
-            self.warm_up()
+            if self._prompt is not None:
+                self._runtime.warm_up()
         finally:  # a failed read does not lose the token
             self._append(keys, values)
         return self._decode(query, scale)
@@ -153,25 +155,46 @@ class TieredLayer(CacheLayerMixin):
                 self.store.seal(streams, staging.bytes[streams.start : streams.stop, first:last], adopt=False)
             self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
 
-    def warm_up(self) -> None:
-        """After a prefill: fill the hot pool with what the prompt's last queries attended to, or the newest blocks."""
+    def look_back(self) -> npt.NDArray[np.int32] | None:
+        """After a prefill: let the drive score the prompt's last queries, and show them to the policy.
+
+        Returns what they would have selected, int32 [P, S, n], -1 padded; None where there is nothing to judge by or
+        nothing to choose.
+        """
+        runtime, newest = self._runtime, self.tail.streams
+        if self._prompt is None or not runtime.config.warm_up or (newest.first_block <= self.pool.quota).all():
+            return None
+        queries = self._prompt.take(self.geometry.kv_heads, min(self.tail.length))
+        if queries is None:
+            return None
+        self.store.settle()
+        mass = self._attention.tail_mass
+        shares = prompt_block_shares(runtime.device, self.store, queries, newest, self._prompt.scale, mass)
+        group, wanted = queries.shape[2], int(runtime.selected_blocks(newest.tokens).min())
+        sinks = runtime.config.sink_blocks
+        show_prompt(runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+        self._prompt_shares = shares
+        return prompt_selections(shares, newest, wanted=wanted, sinks=sinks, kv_heads=self.geometry.kv_heads)
+
+    def make_room(self) -> None:
+        """Give up slots that the pool may no longer have, before other layers get them."""
+        quota = self._runtime.quota(self.layer, self.geometry, self.tail.streams)
+        self._runtime.stats.demotions += self.pool.resize(np.minimum(quota, self.pool.quota))
+
+    def fill(self) -> None:
+        """Fill the hot pool with what the prompt's last queries attended to, or the newest blocks."""
         if self._prompt is None:
             return
-        prompt, self._prompt = self._prompt, None
+        self._prompt, shares = None, self._prompt_shares
+        self._prompt_shares = None
         self.store.settle()
-        newest, config = self.tail.streams, self._runtime.config
-        quota = self._follow(newest)
-        queries = prompt.take(self.geometry.kv_heads, min(self.tail.length)) if config.warm_up else None
-        if queries is None or (newest.first_block <= quota).all():  # nothing to judge by, or nothing to choose
-            placement = newest_placement(newest, quota, config.sink_blocks)
+        newest, sinks = self.tail.streams, self._runtime.config.sink_blocks
+        quota = self._runtime.quota(self.layer, self.geometry, newest)
+        self._runtime.stats.demotions += self.pool.resize(quota)
+        if shares is None:
+            placement = newest_placement(newest, quota, sinks)
         else:
-            mass = self._attention.tail_mass
-            shares = prompt_block_shares(self._runtime.device, self.store, queries, newest, prompt.scale, mass)
-            placement = prompt_placement(shares, newest, quota, config.sink_blocks)
-            group, wanted = queries.shape[2], int(self._runtime.selected_blocks(newest.tokens).min())
-            show_prompt(
-                self._runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=config.sink_blocks
-            )
+            placement = prompt_placement(shares, newest, quota, sinks)
         self._runtime.stats.warm_blocks += self.pool.fill(placement, self._read)
 
     # --- decode ------------------------------------------------------------------------------------------------

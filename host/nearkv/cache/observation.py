@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.tail import StreamWindows
 from nearkv.policy import Policy, UsesRanking
 from nearkv_drivers.device import ScoreResult
@@ -64,6 +65,25 @@ def show_prompt(
             np.concatenate([newest.blocks, blocks[:, :wanted]], axis=1),
             np.concatenate([always, found[:, :wanted]], axis=1),
         )
+
+
+def prompt_selections(
+    shares: npt.NDArray[np.float32], newest: StreamWindows, *, wanted: int, sinks: int, kv_heads: int
+) -> npt.NDArray[np.int32]:
+    """What each of the prompt's last queries would have selected, sinks apart: int32 [P, S, n], -1 padded.
+
+    As in a decode step, the ``kv_heads`` of a sequence share their budget of ``wanted`` blocks each.
+    """
+    streams, queries, blocks = shares.shape
+    index = np.arange(blocks)
+    key = np.where((index >= sinks) & (index < newest.first_block[:, None, None]), shares, np.float32(-1))
+    order = np.argsort(-key, axis=2, kind="stable")[:, :, : MOST_OF_ONE_HEAD * wanted].astype(np.int32)
+    best = np.take_along_axis(key, order, axis=2)
+    by_sequence = best.reshape(-1, kv_heads, queries, best.shape[2]).swapaxes(1, 2)
+    together = by_sequence.reshape(streams // kv_heads, queries, -1)
+    room = min(max((wanted - sinks) * kv_heads, 1), together.shape[2])
+    least = np.sort(together, axis=2)[:, :, -room].repeat(kv_heads, axis=0)
+    return np.where((best >= least[:, :, None]) & (best >= 0), order, np.int32(-1)).swapaxes(0, 1)
 
 
 def _ranking(results: Sequence[ScoreResult | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:

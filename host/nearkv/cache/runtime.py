@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,8 @@ class Runtime:
         self.scoring = ScoringRuntime(config, device, len(self.layers), self.stats)
         self._hot = HotBudget(config, len(self.layers), plan, self.scoring.reserve)
         self._emergency = emergency
+        self.warm_up: Callable[[], None] = lambda: None
+        """Warms all layers up: what one learns of the prompt decides what the others get."""
         self._bits: int | None = None
         self._staging: dict[Geometry, BlockBuffer] = {}
         self._staging_user: LayerStore | None = None
@@ -90,6 +92,10 @@ class Runtime:
         quota, bound = self._hot.quota(self.layers.index(layer), geometry, newest, self.alpha)
         self.stats.hot_bound = bound
         return quota
+
+    def divide(self, geometry: Geometry, newest: StreamWindows, chosen: Sequence[npt.NDArray[np.int32]]) -> None:
+        """Divide the slots of every sequence by what its prompt's last queries ``chosen`` in each layer."""
+        self._hot.divide(geometry, newest, chosen, self.alpha)
 
     @property
     def quota_moves(self) -> bool:

@@ -54,6 +54,7 @@ class TieredCache(Cache):
         self._owned = isinstance(device, str)
         self.drive: Device = nearkv_drivers.open(device) if isinstance(device, str) else device
         self._runtime = Runtime(self.config, self.drive, tiered, windows, emergency)
+        self._runtime.warm_up = self.warm_up
         super().__init__(
             layers=[
                 TieredLayer(number, self._runtime) if kind == TIERED else WindowLayer(**arguments)
@@ -105,8 +106,14 @@ class TieredCache(Cache):
 
     def warm_up(self) -> None:
         """The prompt is complete: fill the hot pool for what follows. The first decode step does it otherwise."""
-        for layer in self.tiered_layers:
-            layer.warm_up()
+        layers = self.tiered_layers
+        chosen = [selected for layer in layers if (selected := layer.look_back()) is not None]
+        if chosen and len(chosen) == len(layers):
+            self._runtime.divide(layers[0].geometry, layers[0].tail.streams, chosen)
+            for layer in layers:
+                layer.make_room()
+        for layer in layers:
+            layer.fill()
 
     @property
     def alpha(self) -> float | None:

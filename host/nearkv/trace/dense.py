@@ -90,8 +90,10 @@ def record_dense(
 
 
 def _first_recorded(token_ids: torch.Tensor, steps: int, prompt_queries: int, budget: int) -> int:
-    """Position of the first query to record. Raises TraceError where the prompt before it is below ``budget``."""
+    """Position of the first query to record. Raises TraceError for no steps, or a prompt before it below ``budget``."""
     n = int(token_ids.shape[1])
+    if steps < 1:
+        raise TraceError(f"a trace needs a decode step or more, not {steps}")
     first = n - steps - prompt_queries
     if token_ids.shape[0] != 1 or first < budget:
         raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")

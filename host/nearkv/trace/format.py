@@ -98,6 +98,8 @@ def save(trace: Trace, path: str | Path) -> None:
 
 def load(path: str | Path) -> Trace:
     """Read a trace. Raises TraceError for a file that is missing, damaged, of another version or inconsistent."""
+    if Path(path).is_file() and not zipfile.is_zipfile(path):
+        raise TraceError(f"{path}: not a trace, or one that was cut short; record it anew with `nearkv trace record`")
     try:
         with np.load(path, allow_pickle=False) as file:
             fields = json.loads(file["info"].tobytes())

@@ -2,8 +2,8 @@
 the block promises.
 
 ``python -m nearkv_sim.formal [NAME…]`` decides each with yosys-smtbmc and bitwuzla: bounded model checking from reset
-to a stated depth, then for every length of time by k-induction or, where the properties are not inductive, by ABC's
-property-directed reachability.
+to a stated depth, then for every length of time by k-induction. ABC's property-directed reachability, which finds its
+invariants itself, confirms the small ones.
 """
 
 from nearkv_sim.formal.pdr import reach

@@ -16,11 +16,11 @@ SHARED = "queue"
 
 @dataclass(frozen=True)
 class Plan:
-    """How far each engine takes a proof. Neither ``induction`` nor ``reach``: the bound is all.
+    """How far each engine takes a proof. Without ``induction`` the bound is all.
 
     ``depth``: cycles from reset of bounded model checking. ``covers``: cycles within which every cover statement is
     reached, where there are any. ``induction``: the largest k tried where the properties are inductive. ``reach``:
-    seconds for finding an invariant where they are not.
+    seconds for another engine that needs no lemmas.
     """
 
     depth: int
@@ -33,11 +33,11 @@ PLANS = {
     "axi_reader": Plan(depth=20, induction=4),
     "axi_writer": Plan(depth=20, induction=4),
     "control": Plan(depth=20, covers=20, induction=4),
-    "fifo": Plan(depth=20, covers=10, induction=4),
+    "fifo": Plan(depth=20, covers=10, induction=4, reach=30),
     "keep_best": Plan(depth=20, covers=20),
-    "merge_stage": Plan(depth=18, reach=30),
-    "ram_fifo": Plan(depth=20, covers=12, induction=4),
-    "skid": Plan(depth=20, covers=8, induction=4),
+    "merge_stage": Plan(depth=18, covers=20, induction=4),
+    "ram_fifo": Plan(depth=20, covers=12, induction=4, reach=30),
+    "skid": Plan(depth=20, covers=8, induction=4, reach=30),
 }
 """How each proof is decided."""
 
