@@ -22,9 +22,10 @@ class Plan:
 
     ``depth``: cycles from reset of bounded model checking. ``covers``: cycles within which every cover statement is
     reached, where there are any. ``induction``: the largest k tried where the properties are inductive. ``reach``:
-    seconds for another engine that needs no lemmas. ``steady``: cycles from reset of bounded model checking with neither
-    side of the block ever waiting, where waits leave too much open for whole runs. ``narrow``: constants of the RTL's package that the proof makes
-    smaller; the block takes its widths from there, and the solver gets further with narrow ones.
+    seconds for another engine that needs no lemmas. ``steady``: cycles from reset of bounded model checking with
+    neither side of the block ever waiting, where waits leave too much open for whole runs. ``narrow``: constants of
+    the RTL's package that the proof makes smaller; the block takes its widths from there, and the solver gets further
+    with narrow ones.
     """
 
     depth: int
