@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from nearkv_drivers.device import DeviceError
+
+MAX_NESTING = 100
+"""More than any tool prints. Python's parser recurses on the C stack, which the recursion limit guards only at its
+default."""
 
 MAX_COUNTER = (1 << 128) - 1
 """The widest counters there are (NVMe's) have 128 bits."""
@@ -27,12 +32,26 @@ def load(text: bytes | str, source: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
+        if _nesting(text) > MAX_NESTING:
+            raise ValueError(f"nested deeper than {MAX_NESTING} levels")
         value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise OutputError(f"{source}: not JSON ({error}); it begins with {text.strip()[:60]!r}") from error
     if not isinstance(value, dict):
         raise OutputError(f"{source}: a {type(value).__name__} where a JSON object was expected")
     return value
+
+
+def _nesting(text: str) -> int:
+    """How deep brackets outside of strings are nested in ``text``."""
+    depth = deepest = 0
+    for token in re.findall(r'"(?:\\.|[^"\\])*"|[\[{]|[\]}]', text):
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
 
 
 def to_integer(value: object) -> int | None:

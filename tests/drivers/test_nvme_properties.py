@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,15 @@ def test_any_text_is_read_or_refused_by_name(name: str, text: str | bytes) -> No
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(OutputError, match="smart-log: not JSON"):
-        load("[" * 100_000, "smart-log")
+    """Whatever the recursion limit: with a high one, Python's parser would overflow the stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(300_000)
+    try:
+        with pytest.raises(OutputError, match=r"smart-log: not JSON .*deeper than 100"):
+            load("[" * 100_000, "smart-log")
+        assert load('{"a": "[[[[", "b": ' + "[" * 99 + "]" * 99 + "}", "smart-log")["a"] == "[[[["
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @given(bytes_of_page=st.binary(min_size=page.SMART_BYTES, max_size=page.SMART_BYTES))

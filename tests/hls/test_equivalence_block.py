@@ -9,11 +9,13 @@ when, is proved, too. Run with ``-rP`` for the queries and their times.
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
 
 import pytest
 from bitwuzla import Kind, Term
 from hls.proof.affine import Affine
-from hls.proof.block import FIRST_PASS, GROUP, HEADER, Block
+from hls.proof.block import FIRST_PASS, FRAMES, GROUP, HEADER, Block
 from hls.proof.llvm_ir import compiler
 from hls.proof.stage import word
 
@@ -21,6 +23,16 @@ pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="no clang++ on the PATH to lower the C++ with"),
     pytest.mark.timeout(3600),
 ]
+
+
+@pytest.fixture(autouse=True)
+def deep_recursion() -> Iterator[None]:
+    """Room for the proof, and for nothing that comes after it."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(FRAMES)
+    yield
+    sys.setrecursionlimit(limit)
+
 
 LANES, QUADS = 64, 16
 MULTIPLIER = r"mac\.g_pair\[0\]\.g_quad\[(\d+)\]\.quad_products\.g_lane\[(\d)\]\.multiply_(even|odd)\.product"

@@ -8,7 +8,6 @@ the log-mass at the end is the C++ chain's: what they share are the cut points, 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
@@ -29,7 +28,8 @@ FIRST_PASS = HEADER + 2
 END = 90
 """Cycle by which every log-mass has left."""
 
-sys.setrecursionlimit(max(sys.getrecursionlimit(), 200_000))  # a value is followed back through every cycle
+FRAMES = 200_000
+"""Recursion that following a value back through every cycle takes."""
 
 
 class Block:
