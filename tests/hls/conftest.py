@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import ctypes
 import shutil
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hls.csim import library
@@ -14,3 +16,15 @@ def kernel(request: pytest.FixtureRequest) -> ctypes.CDLL:
     if missing:
         pytest.skip(f"C simulation needs {' and '.join(missing)}")
     return library(ap_int=request.param)
+
+FRAMES = 200_000
+"""Recursion that following a value back through every cycle of a netlist takes."""
+
+
+@pytest.fixture
+def deep_recursion() -> Iterator[None]:
+    """Room for a proof, and for nothing that comes after it."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(FRAMES)
+    yield
+    sys.setrecursionlimit(limit)

@@ -9,30 +9,19 @@ when, is proved, too. Run with ``-rP`` for the queries and their times.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
 
 import pytest
 from bitwuzla import Kind, Term
 from hls.proof.affine import Affine
-from hls.proof.block import FIRST_PASS, FRAMES, GROUP, HEADER, Block
+from hls.proof.block import FIRST_PASS, GROUP, HEADER, Block
 from hls.proof.llvm_ir import compiler
 from hls.proof.stage import word
 
 pytestmark = [
     pytest.mark.skipif(compiler() is None, reason="no clang++ on the PATH to lower the C++ with"),
     pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("deep_recursion"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def deep_recursion() -> Iterator[None]:
-    """Room for the proof, and for nothing that comes after it."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(FRAMES)
-    yield
-    sys.setrecursionlimit(limit)
-
 
 LANES, QUADS = 64, 16
 MULTIPLIER = r"mac\.g_pair\[0\]\.g_quad\[(\d+)\]\.quad_products\.g_lane\[(\d)\]\.multiply_(even|odd)\.product"
@@ -106,11 +95,11 @@ class Chain(Block):
         wide = bits.op(Kind.BV_ADD, bits.extend(high, 20, signed=True), bits.extend(bits.sign(low), 20, signed=True))
         return bits.concat([upper, low]), upper, wide
 
-    def pack(self, high: Term, low: Term) -> Term:
-        """high * 2^18 + low in 36 bits."""
+    def pack(self, high: Term, low: Term, width: int) -> Term:
+        """high * 2^18 + low in ``width`` bits."""
         bits = self.bits
-        shifted = bits.op(Kind.BV_SHL, bits.extend(high, 36, signed=True), bits.const(36, 18))
-        return bits.op(Kind.BV_ADD, shifted, bits.extend(low, 36, signed=True))
+        shifted = bits.op(Kind.BV_SHL, bits.extend(high, width, signed=True), bits.const(width, 18))
+        return bits.op(Kind.BV_ADD, shifted, bits.extend(low, width, signed=True))
 
     def lanes(self, number: int) -> tuple[list[Term], list[Term], list[list[Term]], list[list[Term]]]:
         """Keys of a pass by lane (even, odd), by C++, and the queries' by head: neighbours share a lane in INT4."""
@@ -178,12 +167,14 @@ class Chain(Block):
             if found[3] == "odd" and not self.int4:
                 continue
             key, heads = keys[lane], [queries[h][lane] for h in (1, 0)]
-            node = _multiply(circuit, circuit.next[state])
+            node = circuit.multiplication(circuit.next[state])
+            assert node is not None, f"{name} registers no product"
             values = [self.rtl.node(number, cycle) for number in circuit.nodes[node].arguments]
-            pairs += [(values[0], self.pack(*heads)), (values[1], bits.extend(key, 36, signed=True))]
+            width = bits.width(values[0])
+            pairs += [(values[0], self.pack(*heads, width)), (values[1], bits.extend(key, width, signed=True))]
             wide = bits.extend(key, 16, signed=True)
             products = [bits.op(Kind.BV_MUL, bits.extend(q, 16, signed=True), wide) for q in heads]
-            self.rtl.set_node(node, cycle, self.pack(*products))
+            self.rtl.set_node(node, cycle, self.pack(*products, width))
             by_quad[lane // 4].append(products[::-1])
         return pairs, by_quad
 
@@ -309,15 +300,6 @@ class Chain(Block):
             running = bits.var(32, f"running@{cycle}")
             self.rtl.set_state("crc.running", cycle, running)
         return bits.op(Kind.EQUAL, bits.op(Kind.BV_NOT, running), bits.concat(self.header[60:64][::-1]))
-
-
-def _multiply(circuit, number: str) -> str:  # type: ignore[no-untyped-def]
-    """The multiplication behind a register with enables."""
-    node = circuit.nodes[number.lstrip("-")]
-    if node.op == "mul":
-        return number
-    assert node.op == "ite", f"node {number} registers no product"
-    return next(_multiply(circuit, word) for word in node.arguments[1:] if circuit.nodes[word].op in ("mul", "ite"))
 
 
 def _prove(int4: int, tokens: int, bug: tuple[str, str] | None = None) -> None:

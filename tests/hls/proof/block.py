@@ -28,9 +28,6 @@ FIRST_PASS = HEADER + 2
 END = 90
 """Cycle by which every log-mass has left."""
 
-FRAMES = 200_000
-"""Recursion that following a value back through every cycle takes."""
-
 
 class Block:
     """INT4 (``int4`` = 1) or INT8 rows of 64 values; of its tokens the first ``tokens`` may exist (m is free)."""

@@ -126,6 +126,15 @@ class Circuit:
                     (self.inputs if op == "input" else self.states)[words[3]] = number
 
 
+    def multiplication(self, number: str) -> str | None:
+        """The multiplication behind a register with enables that holds it or a part of it; None if there is none."""
+        node = self.nodes[number.lstrip("-")]
+        if node.op == "mul":
+            return number
+        words = {"ite": node.arguments[1:], "slice": node.arguments[:1]}.get(node.op, ())
+        return next((found for word in words if (found := self.multiplication(word))), None)
+
+
 class Unrolling:
     """Values of a circuit's nodes by cycle. Inputs are given per cycle; the first cycle's state is free or given."""
 

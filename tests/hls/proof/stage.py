@@ -64,6 +64,10 @@ class Stage:
         low = (count - 1 - index) * width
         return self.bits.extract(array, low + width - 1, low)
 
+    def lane(self, array: Term, index: int, width: int) -> Term:
+        """One element, ``width`` bits wide, of a packed array; element 0 lies lowest."""
+        return self.bits.extract(array, width * index + width - 1, width * index)
+
     def array(self, elements: Sequence[Term]) -> Term:
         """An unpacked array of ``elements``."""
         return self.bits.concat(elements)
