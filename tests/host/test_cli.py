@@ -450,7 +450,10 @@ def test_ctrl_c_leaves_nothing(plain, home, text_file):
     command += ["--model", str(plain), "--max-new-tokens", "1000000", "--budget", "160"]
     environment = {**os.environ, "TMPDIR": str(home / "tmp")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, env=environment, **pipes)
+    # A suite that a shell runs in the background is started with Ctrl-C ignored, and its children inherit that.
+    process = subprocess.Popen(
+        command, env=environment, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes
+    )
     try:
         while process.poll() is None and not any((home / "cache").glob("drive-*")):
             time.sleep(0.05)
