@@ -13,7 +13,7 @@ from hls.memory_image import BEAT, STATUS, Job, completion, pack, unpack
 from nearkv_drivers.device import ScoreResult
 
 BASE = 0x4000_0000
-LATENCY, STALLS, SEED, CYCLES = 40, 0.2, 1, 100_000_000
+LATENCY, STALLS, SEED, CYCLES, SPREAD = 40, 0.2, 1, 100_000_000, 60
 
 
 def run(harness: Path, jobs: Sequence[Job]) -> list[ScoreResult]:
@@ -26,7 +26,7 @@ def run(harness: Path, jobs: Sequence[Job]) -> list[ScoreResult]:
         file.write(b"".join(part.tobytes() for part in parts))
         file.flush()
         keys, commands, results = (str(BASE + offset) for offset in offsets[:3])
-        timing = map(str, (LATENCY, STALLS, SEED, CYCLES))
+        timing = map(str, (LATENCY, STALLS, SEED, CYCLES, SPREAD))
         command = [str(harness), file.name, str(BASE), str(len(jobs)), commands, keys, results, *timing]
         subprocess.run(command, check=True, capture_output=True, text=True)
         image.results = np.fromfile(file.name, np.uint8)[offsets[2] :]
