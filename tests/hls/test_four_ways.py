@@ -67,7 +67,6 @@ def _compare(implementations: dict[str, Implementation], jobs: Sequence[Job]) ->
                 raise AssertionError(f"{name} differs in request {i}: {error}") from error
 
 
-@pytest.mark.slow
 def test_golden_vectors(implementations: dict[str, Implementation]) -> None:
     jobs = []
     for path in score_vectors():
@@ -77,7 +76,6 @@ def test_golden_vectors(implementations: dict[str, Implementation]) -> None:
     _compare(implementations, jobs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(BATCHES))
 def test_random_requests(implementations: dict[str, Implementation], seed: int) -> None:
     random = np.random.default_rng(1000 + seed)
