@@ -11,15 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from nearkv_drivers.extension import kernel as _kernel
 from nearkv_drivers.wire import ContractError
-
-try:
-    from nearkv_drivers import _kernel
-except ImportError as error:
-    raise ImportError(
-        f"the native kernel of nearkv is missing or does not load ({error}): "
-        "build it with `make build`, or reinstall the package with `pip install .`"
-    ) from error
 
 
 def attend(

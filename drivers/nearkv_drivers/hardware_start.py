@@ -6,6 +6,7 @@ The Verilated kernel, a card and a board differ in how bytes and registers reach
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,21 @@ class HardwareStart:
             ]
         except ValueError as error:
             raise DeviceError(f"{self._name} returned results that make no sense ({error})") from error
+
+
+class QueuedStart:
+    """A start that is queued or running."""
+
+    def __init__(self, future: Future[list[ScoreResult]]) -> None:
+        self._future = future
+
+    def wait(self) -> list[ScoreResult]:
+        """One result per command, in order."""
+        return self._future.result()
+
+    def done(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+        return self._future.done()
 
 
 def around_empty(

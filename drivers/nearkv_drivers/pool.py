@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers import _kernel
+from nearkv_drivers.extension import kernel as _kernel
 
 
 def admit(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from nearkv_drivers.device import DeviceError, ScoreResult
-from nearkv_drivers.hardware_start import HardwareStart, around_empty
+from nearkv_drivers.hardware_start import HardwareStart, QueuedStart, around_empty
 from nearkv_drivers.kernel import Command, Reduction
 from nearkv_drivers.kernel_memory import BEAT
 from nearkv_drivers.memory import address_of, aligned_buffer
@@ -50,21 +50,6 @@ def _bind(library: Path) -> ctypes.CDLL:
     return lib
 
 
-class RtlStart:
-    """A start of the simulated kernel."""
-
-    def __init__(self, future: Future[list[ScoreResult]]) -> None:
-        self._future = future
-
-    def wait(self) -> list[ScoreResult]:
-        """One result per command, in order."""
-        return self._future.result()
-
-    def done(self) -> bool:
-        """Whether :meth:`wait` would return at once."""
-        return self._future.done()
-
-
 class RtlKernel:
     """Runs starts one after the other, as the one kernel of a card does, on a thread of its own.
 
@@ -92,9 +77,9 @@ class RtlKernel:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nearkv-rtl")
         self._closing = threading.Lock()
 
-    def start(self, commands: Sequence[Command]) -> RtlStart:
+    def start(self, commands: Sequence[Command]) -> QueuedStart:
         """Queue ``commands`` as one start and return at once."""
-        return RtlStart(self._thread.submit(self._run, list(commands)))
+        return QueuedStart(self._thread.submit(self._run, list(commands)))
 
     def close(self) -> None:
         """Wait for what is queued, then release the simulation."""

@@ -20,6 +20,9 @@ HEADER_BYTES = 64
 FRACTION_BITS = 8
 """Fraction bits (F) of every score and log-mass."""
 
+PRIORITY_UNIT = 1 << 24
+"""A priority of one: the whole attention mass of one query head."""
+
 EMPTY = -(2**31)
 """The log-mass of a block without tokens, and the total of nothing."""
 

@@ -62,3 +62,24 @@ class Stream:
             np.testing.assert_array_equal(result.positions, positions)
             np.testing.assert_array_equal(result.priorities, priorities)
             assert result.log_mass is None
+
+
+def two_streams(rng, bits: int, d: int, group: int) -> list[Stream]:
+    """Two streams of two segments; a block of the second one is damaged."""
+    streams = [Stream(rng, 2, 5120 // d, bits, d, group) for _ in range(2)]
+    streams[1].segments[1].blocks[7, 5] ^= 4
+    return streams
+
+
+def write_all(device, streams: list[Stream]) -> None:
+    """Write ``streams`` one after the other, all but the first as score blocks."""
+    at = 0
+    for i, stream in enumerate(streams):
+        at = stream.write(device, at, score_blocks=bool(i))
+
+
+def write_and_score(device, streams: list[Stream], mode, initial_total=None) -> list:
+    """Results of both ``streams`` after :func:`write_all`, and of the first again."""
+    write_all(device, streams)
+    requests = [stream.request(mode, 2048, initial_total) for stream in streams]
+    return [*device.submit(requests).wait(), *device.submit(requests[:1]).wait()]

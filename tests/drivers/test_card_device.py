@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rtl_cases import assert_same, random_commands
-from streams import Stream
+from streams import two_streams, write_and_score
 
 import nearkv_drivers
 from nearkv_drivers.device import Device, Mode
@@ -18,18 +18,13 @@ from nearkv_drivers.native_kernel import NativeKernel
 @pytest.mark.parametrize(("bits", "d", "group"), [(4, 64, 3), (8, 128, 9)])
 @pytest.mark.parametrize("ddr", ["256KiB", "32MiB"])
 def test_results_and_bytes_moved_equal_the_emulated_drive(xrt_card, card_url, tmp_path, rng, ddr, bits, d, group, mode):
-    streams = [Stream(rng, 2, 5120 // d, bits, d, group) for _ in range(2)]
-    streams[1].segments[1].blocks[7, 5] ^= 4
+    streams = two_streams(rng, bits, d, group)
     t0 = rng.integers(-2000, 2000, group).astype(np.int32)
     answers = []
     for url in (f"emulated:{tmp_path}/emulated?ddr={ddr}", card_url(f"ddr={ddr}")):
         with nearkv_drivers.open(url) as device:
             assert isinstance(device, Device)
-            at = 0
-            for i, stream in enumerate(streams):
-                at = stream.write(device, at, score_blocks=bool(i))
-            requests = [stream.request(mode, 2048, t0) for stream in streams]
-            results = [*device.submit(requests).wait(), *device.submit(requests[:1]).wait()]
+            results = write_and_score(device, streams, mode, t0)
             streams[0].check(results[0], mode, 2048, t0)
             telemetry = device.telemetry()
             telemetry.extra = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from streams import Stream
+from streams import two_streams, write_all
 
 import nearkv_drivers
 from nearkv_drivers.device import Mode
@@ -14,13 +14,10 @@ from nearkv_drivers.device import Mode
 @pytest.mark.parametrize(("bits", "d", "group"), [(4, 64, 3), (8, 128, 4), (4, 256, 16), (8, 32, 1)])
 @pytest.mark.parametrize("ddr", ["256KiB", "64MiB"])
 def test_scores_equal_the_golden_model(tmp_path, rng, ddr, bits, d, group, mode):
-    streams = [Stream(rng, 2, 5120 // d, bits, d, group) for _ in range(2)]
-    streams[1].segments[1].blocks[7, 5] ^= 4
+    streams = two_streams(rng, bits, d, group)
     t0 = rng.integers(-2000, 2000, group).astype(np.int32)
     with nearkv_drivers.open(f"emulated:{tmp_path}/kv.drive?ddr={ddr}") as device:
-        at = 0
-        for i, stream in enumerate(streams):
-            at = stream.write(device, at, score_blocks=bool(i))
+        write_all(device, streams)
         for _ in range(2):
             handles = [device.submit([stream.request(mode, 2048, t0)]) for stream in streams]
             for stream, handle in zip(streams, handles, strict=True):

@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 from rtl_cases import assert_same
-from streams import Stream
+from streams import two_streams, write_and_score
 from tiny_model import generate, tiny_model
 
 import nearkv_drivers
@@ -21,17 +21,12 @@ from nearkv_drivers.device import Device, DeviceError, Mode
 @pytest.mark.parametrize(("bits", "d", "group"), [(4, 64, 3), (8, 128, 9)])
 @pytest.mark.parametrize("ddr", ["256KiB", "16MiB"])
 def test_results_equal_the_emulated_drive(pynq_board, pynq_url, tmp_path, rng, ddr, bits, d, group, mode):
-    streams = [Stream(rng, 2, 5120 // d, bits, d, group) for _ in range(2)]
-    streams[1].segments[1].blocks[7, 5] ^= 4
+    streams = two_streams(rng, bits, d, group)
     answers = []
     for url in (f"emulated:{tmp_path}/emulated?ddr={ddr}", pynq_url(f"ddr={ddr}")):
         with nearkv_drivers.open(url) as device:
             assert isinstance(device, Device)
-            at = 0
-            for i, stream in enumerate(streams):
-                at = stream.write(device, at, score_blocks=bool(i))
-            requests = [stream.request(mode, 2048) for stream in streams]
-            results = [*device.submit(requests).wait(), *device.submit(requests[:1]).wait()]
+            results = write_and_score(device, streams, mode)
             answers.append((results, device.telemetry(), device.capabilities))
     (emulated, expected, _), (board, counted, capabilities) = answers
     for got, want in zip(board, emulated, strict=True):

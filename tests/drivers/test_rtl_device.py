@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from rtl_cases import assert_same
-from streams import Stream
+from streams import Stream, two_streams, write_and_score
 
 import nearkv_drivers
 from nearkv_drivers.device import Device, DeviceError, Mode, Run, ScoreRequest
@@ -38,16 +38,11 @@ def pair(rtl_library, tmp_path):
 @pytest.mark.parametrize(("bits", "d", "group"), [(4, 64, 3), (8, 128, 4), (4, 256, 16), (8, 32, 1)])
 @pytest.mark.parametrize("ddr", ["256KiB", "64MiB"])
 def test_results_and_bytes_moved_equal_the_emulated_drive(pair, rng, ddr, bits, d, group, mode):
-    streams = [Stream(rng, 2, 5120 // d, bits, d, group) for _ in range(2)]
-    streams[1].segments[1].blocks[7, 5] ^= 4
+    streams = two_streams(rng, bits, d, group)
     t0 = rng.integers(-2000, 2000, group).astype(np.int32)
     answers = []
     for device in pair(ddr):
-        at = 0
-        for i, stream in enumerate(streams):
-            at = stream.write(device, at, score_blocks=bool(i))
-        requests = [stream.request(mode, 2048, t0) for stream in streams]
-        results = [*device.submit(requests).wait(), *device.submit(requests[:1]).wait()]
+        results = write_and_score(device, streams, mode, t0)
         streams[0].check(results[0], mode, 2048, t0)
         telemetry = device.telemetry()
         telemetry.extra = {}

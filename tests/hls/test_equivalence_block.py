@@ -56,7 +56,7 @@ class Chain(Block):
         low, high = bits.var(36, "any_low"), bits.var(36, "any_high")
         fits = bits.op(Kind.EQUAL, low, bits.extend(bits.extract(low, 17, 0), 36, signed=True))
         narrow = [bits.extract(word, 17, 0) for word in (low, high)]
-        packed, upper, wide = self.packed(*narrow)
+        packed, upper, wide = self.bits.packed(*narrow)
         shifted = bits.op(Kind.BV_SHL, high, bits.const(36, 18))
         self.prove("a packed word, taken apart", [(bits.op(Kind.BV_ADD, shifted, low), packed)], [fits])
         room = bits.op(Kind.DISTINCT, narrow[1], bits.const(18, 1 << 17))  # the lowest of all is never met: below
@@ -77,29 +77,10 @@ class Chain(Block):
         product = bits.op(Kind.BV_MUL, *wide)
         bits.abstract_products = True
         bound, one = 1 << (6 + width), bits.const(1, 1)
-        self.prove("a product is small", [(self.within(product, bound), one)])
-        assume = [self.within(product, bound) for product in products]
+        self.prove("a product is small", [(self.bits.within(product, bound), one)])
+        assume = [self.bits.within(product, bound) for product in products]
         narrow = bits.extend(bits.extract(total, 17, 0), 32, signed=True)
-        self.prove("a sum of four lanes is small", [(self.within(total, 1 << 16), one), (narrow, total)], assume)
-
-    def within(self, term: Term, bound: int) -> Term:
-        """A bit: -bound <= term <= bound."""
-        bits, width = self.bits, self.bits.width(term)
-        low = bits.op(Kind.BV_SGE, term, bits.const(width, -bound))
-        return bits.both(low, bits.op(Kind.BV_SLE, term, bits.const(width, bound)))
-
-    def packed(self, low: Term, high: Term) -> tuple[Term, Term, Term]:
-        """The word of two 18-bit sums, its upper part, and what that is worth in 20 bits."""
-        bits = self.bits
-        upper = bits.op(Kind.BV_ADD, high, bits.extend(bits.sign(low), 18, signed=True))
-        wide = bits.op(Kind.BV_ADD, bits.extend(high, 20, signed=True), bits.extend(bits.sign(low), 20, signed=True))
-        return bits.concat([upper, low]), upper, wide
-
-    def pack(self, high: Term, low: Term, width: int) -> Term:
-        """high * 2^18 + low in ``width`` bits."""
-        bits = self.bits
-        shifted = bits.op(Kind.BV_SHL, bits.extend(high, width, signed=True), bits.const(width, 18))
-        return bits.op(Kind.BV_ADD, shifted, bits.extend(low, width, signed=True))
+        self.prove("a sum of four lanes is small", [(self.bits.within(total, 1 << 16), one), (narrow, total)], assume)
 
     def lanes(self, number: int) -> tuple[list[Term], list[Term], list[list[Term]], list[list[Term]]]:
         """Keys of a pass by lane (even, odd), by C++, and the queries' by head: neighbours share a lane in INT4."""
@@ -127,7 +108,7 @@ class Chain(Block):
             self.quad(number, i, products[i], sums)
         free = [[self.bits.var(18, f"quad{i}@{cycle}.{h}") for i in range(QUADS)] for h in range(GROUP)]
         for i in range(QUADS):
-            packed, upper, wide = self.packed(free[0][i], free[1][i])
+            packed, upper, wide = self.bits.packed(free[0][i], free[1][i])
             self.bits.use_sign_extension(upper, wide)
             self.rtl.set_state(QUAD_SUM.format(i), cycle + QUAD, packed)
         for head in range(GROUP):
@@ -171,10 +152,10 @@ class Chain(Block):
             assert node is not None, f"{name} registers no product"
             values = [self.rtl.node(number, cycle) for number in circuit.nodes[node].arguments]
             width = bits.width(values[0])
-            pairs += [(values[0], self.pack(*heads, width)), (values[1], bits.extend(key, width, signed=True))]
+            pairs += [(values[0], self.bits.pack(*heads, width)), (values[1], bits.extend(key, width, signed=True))]
             wide = bits.extend(key, 16, signed=True)
             products = [bits.op(Kind.BV_MUL, bits.extend(q, 16, signed=True), wide) for q in heads]
-            self.rtl.set_node(node, cycle, self.pack(*products, width))
+            self.rtl.set_node(node, cycle, self.bits.pack(*products, width))
             by_quad[lane // 4].append(products[::-1])
         return pairs, by_quad
 

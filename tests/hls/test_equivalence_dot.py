@@ -27,14 +27,6 @@ MAC_BUG = ("+ 20'(quad_sum[p][4*i+j][17])", "")
 # ---- lanes and quads -----------------------------------------------------------------------------
 
 
-def _pack(stage: Stage, high: Term, low: Term, width: int = 36) -> Term:
-    """high * 2^18 + low in ``width`` bits: two sums in one word."""
-    bits = stage.bits
-    wide = bits.extend(high, width, signed=True)
-    shifted = bits.op(Kind.BV_SHL, wide, bits.const(width, 18))
-    return bits.op(Kind.BV_ADD, shifted, bits.extend(low, width, signed=True))
-
-
 def test_unpack() -> None:
     for int4 in (0, 1):
         stage = Stage("nkv_unpack")
@@ -77,7 +69,7 @@ def _quad(int4: int, bug: tuple[str, str] | None = None) -> None:
     packed = stage.rtl.output("sum", 2)
     for actual, expected in operands:
         stage.equal(actual, expected)
-    stage.equal(packed, _pack(stage, *sums))
+    stage.equal(packed, stage.bits.pack(*sums))
 
 
 def _multipliers(stage: Stage, pattern: str) -> dict[str, tuple[str, ...]]:
@@ -97,9 +89,9 @@ def _two_products(stage: Stage, heads: list[Term], key: Term, operands: list[tup
         if cycle:
             return bits.var(width, f"product@{cycle}")
         wide = bits.extend(key, 16, signed=True)
-        operands.extend([(values[0], _pack(stage, *heads, width)), (values[1], bits.extend(key, width, signed=True))])
+        operands.extend([(values[0], bits.pack(*heads, width)), (values[1], bits.extend(key, width, signed=True))])
         high, low = (bits.op(Kind.BV_MUL, bits.extend(q, 16, signed=True), wide) for q in heads)
-        return _pack(stage, high, low, width)
+        return bits.pack(high, low, width)
 
     return product
 
@@ -109,24 +101,17 @@ def test_quad(int4: int) -> None:
     _quad(int4)
 
 
-def _within(stage: Stage, term: Term, bound: int) -> Term:
-    """Whether -bound <= term <= bound."""
-    bits, width = stage.bits, stage.bits.width(term)
-    low = bits.op(Kind.BV_SGE, term, bits.const(width, -bound))
-    return bits.both(low, bits.op(Kind.BV_SLE, term, bits.const(width, bound)))
-
-
 def test_quad_range() -> None:
     """Products lie within 2^14 and hence sums of four within 2^16, so that a packed word holds two sums."""
     stage = Stage("nkv_unpack")  # any module: only C++ and numbers are at stake
     bits = stage.bits
     q, k = ([bits.var(8, f"{name}{lane}") for lane in range(4)] for name in "qk")
     product = bits.op(Kind.BV_MUL, bits.extend(q[0], 16, signed=True), bits.extend(k[0], 16, signed=True))
-    stage.equal(_within(stage, product, 1 << 14), bits.const(1, 1))
+    stage.equal(stage.bits.within(product, 1 << 14), bits.const(1, 1))
     bits.abstract_products = True
     total = stage.cpp("dot4", q, [bits.const(8, 0)] * 4, k, [bits.const(8, 0)] * 4, widths=(8,) * 4)
-    small = [_within(stage, product, 1 << 14) for product in bits.products()]
-    stage.equal(_within(stage, total, 1 << 16), bits.const(1, 1), assume=small)
+    small = [stage.bits.within(product, 1 << 14) for product in bits.products()]
+    stage.equal(stage.bits.within(total, 1 << 16), bits.const(1, 1), assume=small)
 
 
 # ---- mac: sums of quads, slots, rows of several beats --------------------------------------------
@@ -163,7 +148,7 @@ def test_multipliers_get_the_right_lanes(int4: int) -> None:
         key = (even if side == "even" else odd)[lane]
         a, b = (stage.rtl.node(word, 1) for word in stage.circuit.nodes[node].arguments)
         width = bits.width(a)
-        pairs += [(a, _pack(stage, *heads, width)), (b, bits.extend(key, width, signed=True))]
+        pairs += [(a, stage.bits.pack(*heads, width)), (b, bits.extend(key, width, signed=True))]
     assert bits.find_difference(pairs) is None
 
 
@@ -177,13 +162,10 @@ def _quads(stage: Stage, cycle: int) -> list[list[Term]]:
     sums = [[bits.var(18, f"quad{h}.{i}@{cycle}") for i in range(16)] for h in range(HEADS)]
     for pair, quad in itertools.product(range(HEADS // 2), range(16)):
         low, high = sums[2 * pair][quad], sums[2 * pair + 1][quad]
-        borrow = bits.extend(bits.sign(low), 18, signed=True)
-        upper = bits.op(Kind.BV_ADD, high, borrow)
-        packed = bits.concat([upper, low])
-        assume = [_within(stage, high, 1 << 16)]
-        wide = bits.op(Kind.BV_ADD, bits.extend(high, 20, signed=True), bits.extend(bits.sign(low), 20, signed=True))
+        packed, upper, wide = bits.packed(low, high)
+        assume = [bits.within(high, 1 << 16)]
         if (pair, quad) == (0, 0):  # the others differ in the names of the sums only
-            stage.equal(packed, _pack(stage, high, low))
+            stage.equal(packed, stage.bits.pack(high, low))
             stage.equal(bits.extend(upper, 20, signed=True), wide, assume=assume)
         bits.use_sign_extension(upper, wide)
         stage.rtl.set_state(f"g_pair[{pair}].g_quad[{quad}].quad_products.sum", cycle, packed)

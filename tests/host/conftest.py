@@ -1,6 +1,8 @@
-"""Small models of every supported family, with random weights, and a drive in memory."""
+"""Small models of every supported family, with random weights, a drive in memory, and the command line."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 import torch
@@ -15,6 +17,9 @@ from transformers import (
     Qwen3Config,
 )
 
+from nearkv.cli.main import run
+
+from tests.host.command_line import TEMPLATE, TEXT, files, make_folder
 from tests.host.memory_device import MemoryDevice
 
 BASE = {
@@ -51,3 +56,65 @@ def make_model(family: str, **overrides):
 @pytest.fixture
 def drive():
     return MemoryDevice()
+
+
+# --- the command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("chat"), template=TEMPLATE)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Everything that a run may write: its cache, its temporary files and its working folder."""
+    for name in ("cache", "tmp", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("NEARKV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # read when transformers was imported
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+@pytest.fixture
+def text_file(home):
+    path = home / "work" / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def nearkv(home, monkeypatch, capsys):
+    """Run a command line; returns (exit code, standard output, lines of standard error)."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nearkv", *map(str, arguments)])
+        capsys.readouterr()
+        code = run()
+        said = capsys.readouterr()
+        return code, said.out, [line for line in said.err.splitlines() if line.strip()]
+
+    return call
+
+
+@pytest.fixture
+def fails(nearkv, home):
+    """Run a command line that must fail with one sentence and leave nothing behind."""
+
+    def call(*arguments, code=1, said):
+        before = files(home)
+        got, _, lines = nearkv(*arguments)
+        assert got == code, lines
+        assert len(lines) == 1, lines
+        assert lines[0].startswith("error: ")
+        assert said in lines[0]
+        assert files(home) == before
+
+    return call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from nearkv_drivers.boards.memory import allocate
@@ -13,7 +13,7 @@ from nearkv_drivers.boards.overlay import BoardError, KernelOverlay
 from nearkv_drivers.device import ALIGNMENT, ScoreResult
 from nearkv_drivers.hardware import kernel_interface
 from nearkv_drivers.hardware_figures import RunFigures
-from nearkv_drivers.hardware_start import HardwareStart, around_empty
+from nearkv_drivers.hardware_start import HardwareStart, QueuedStart, around_empty
 from nearkv_drivers.kernel import Command, Reduction
 from nearkv_drivers.kernel_memory import BEAT
 
@@ -31,21 +31,6 @@ _CONTROL = next(each["offset"] for each in _INTERFACE["registers"] if each["name
 _ARGUMENTS = {each["name"]: each for each in _INTERFACE["arguments"]}
 
 
-class BoardStart:
-    """A start that is queued or running."""
-
-    def __init__(self, future: Future[list[ScoreResult]]) -> None:
-        self._future = future
-
-    def wait(self) -> list[ScoreResult]:
-        """One result per command, in order."""
-        return self._future.result()
-
-    def done(self) -> bool:
-        """Whether :meth:`wait` would return at once."""
-        return self._future.done()
-
-
 class BoardKernel:
     """Runs on ``keys``, the buffer that command addresses count from. ``figures`` counts the runs."""
 
@@ -59,9 +44,9 @@ class BoardKernel:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="nearkv-board")
         self._closing = threading.Lock()
 
-    def start(self, commands: Sequence[Command]) -> BoardStart:
+    def start(self, commands: Sequence[Command]) -> QueuedStart:
         """Queue ``commands`` as one start and return at once."""
-        return BoardStart(self._thread.submit(around_empty, list(commands), self._run, self._reduction))
+        return QueuedStart(self._thread.submit(around_empty, list(commands), self._run, self._reduction))
 
     def close(self) -> None:
         """Wait for what is queued, then give the buffers up."""

@@ -15,7 +15,7 @@ from nearkv.selectors.summaries import LinearSummary, SummaryTable
 from nearkv.selectors.two_stage import CandidateShare
 from nearkv_drivers import summary
 from nearkv_drivers.device import ScoreResult
-from nearkv_drivers.wire import FRACTION_BITS
+from nearkv_drivers.wire import FRACTION_BITS, PRIORITY_UNIT
 
 LOG2_UNIT = math.log(2) / (1 << FRACTION_BITS)
 """Natural units per unit of a log-mass."""
@@ -165,5 +165,5 @@ class FirstStage:
 
 
 def _mass(priorities: npt.NDArray[np.uint32]) -> float:
-    """Attention mass of blocks with these priorities (units of 2^-24)."""
-    return float(priorities.sum(dtype=np.uint64)) / (1 << 24)
+    """Attention mass of blocks with these priorities."""
+    return float(priorities.sum(dtype=np.uint64)) / PRIORITY_UNIT

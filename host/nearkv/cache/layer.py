@@ -221,14 +221,13 @@ class TieredLayer(CacheLayerMixin):
             blocks = aligned_blocks(self.tail.newest_block(sequence), g)
             self.store.seal(self._streams(sequence), blocks[:, None], adopt=True)
 
-    def _follow(self, newest: StreamWindows) -> npt.NDArray[np.int64]:
-        """Let the pool have the slots that it may use now; returns them, int64 [S]."""
+    def _follow(self, newest: StreamWindows) -> None:
+        """Let the pool have the slots that it may use now."""
         if not self._runtime.quota_moves:
-            return self.pool.quota
+            return
         quota = self._runtime.quota(self.layer, self.geometry, newest)
         if (quota != self.pool.quota).any():
             self._runtime.stats.demotions += self.pool.resize(quota)
-        return quota
 
     def _decode(self, query: torch.Tensor, scale: float) -> torch.Tensor:
         runtime, g = self._runtime, self.geometry

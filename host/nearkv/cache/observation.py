@@ -11,9 +11,7 @@ from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.tail import StreamWindows
 from nearkv.policy import Policy, UsesRanking
 from nearkv_drivers.device import ScoreResult
-
-PRIORITY_UNIT = 1 << 24
-"""Priorities are shares of a query head's attention mass in units of 2^-24, summed over the group."""
+from nearkv_drivers.wire import PRIORITY_UNIT
 
 
 def show_step(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-PRIORITY_UNIT = 2**24
-"""Priorities are in units of 2^-24 of one head's mass (contract §6)."""
+from nearkv_drivers.wire import PRIORITY_UNIT
 
 
 def rank(

@@ -231,6 +231,23 @@ class Bits:
             whole = self.op(Kind.BV_CONCAT, whole, part)
         return whole
 
+    def pack(self, high: Term, low: Term, width: int = 36) -> Term:
+        """high * 2^18 + low in ``width`` bits: two sums in one word."""
+        shifted = self.op(Kind.BV_SHL, self.extend(high, width, signed=True), self.const(width, 18))
+        return self.op(Kind.BV_ADD, shifted, self.extend(low, width, signed=True))
+
+    def packed(self, low: Term, high: Term) -> tuple[Term, Term, Term]:
+        """The word of two 18-bit sums, its upper part, and what that is worth in 20 bits."""
+        upper = self.op(Kind.BV_ADD, high, self.extend(self.sign(low), 18, signed=True))
+        wide = self.op(Kind.BV_ADD, self.extend(high, 20, signed=True), self.extend(self.sign(low), 20, signed=True))
+        return self.concat([upper, low]), upper, wide
+
+    def within(self, term: Term, bound: int) -> Term:
+        """A bit: -bound <= term <= bound."""
+        width = self.width(term)
+        low = self.op(Kind.BV_SGE, term, self.const(width, -bound))
+        return self.both(low, self.op(Kind.BV_SLE, term, self.const(width, bound)))
+
     def find_difference(self, pairs: Sequence[tuple[Term, Term]], assume: Sequence[Term] = ()) -> dict[str, int] | None:
         """Values of the free vectors under which some pair differs while every bit of ``assume`` is 1, or None."""
         options = Options()
