@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -257,7 +258,9 @@ def test_requests_are_spread_over_compute_units(xrt_card, card_url, rng):
             at = 0
             for stream in streams:
                 at = stream.write(device, at)
+            xrt_card.meeting = threading.Barrier(units)
             answers.append(device.submit([stream.request(Mode.MASS) for stream in streams]).wait())
+            xrt_card.meeting = None
     for got, want in zip(*answers, strict=True):
         assert_same(got, want)
     assert xrt_card.most_at_once == 2

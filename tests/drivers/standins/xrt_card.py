@@ -75,6 +75,8 @@ class XrtCard:
     loaded: dict | None = None
     units_used: list[int] = field(default_factory=list)
     most_at_once: int = 0
+    meeting: threading.Barrier | None = None
+    """Where given, a unit that has a run begins it only when as many units have one."""
 
     def load(self, content: dict) -> None:
         self.close()
@@ -107,6 +109,8 @@ class XrtCard:
                 self._busy += 1
                 self.most_at_once = max(self.most_at_once, self._busy)
                 self.units_used[number] += 1
+            if self.meeting is not None:
+                self.meeting.wait(timeout=60)
             if not (self.faults.hangs or self.faults.skips):
                 self._execute(unit, run.registers())
             progress = run.progress
