@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from nearkv.cache.tiered import TieredCache
@@ -104,20 +100,6 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
         "prefill_seconds": session.prefill_seconds,
         "decode_steps": len(session.step_seconds),
     }
-
-
-def write_json(path: Path, report: dict[str, Any]) -> None:
-    """Write ``report`` to ``path``, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 def human_bytes(count: float) -> str:

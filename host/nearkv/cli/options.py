@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nearkv.cache.config import TierConfig
-from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv.loading import DEMO_MODEL, cache_folder
 from nearkv.policy import names
 from nearkv.selectors import SUMMARIES
 from nearkv.tiers.window_scaling import WindowPlan
@@ -112,11 +112,3 @@ def _beta(text: str | None) -> float | str | None:
         return text if text is None else float(text)
     except ValueError:
         return text
-
-
-def read_text(path: Path) -> str:
-    """The text of ``path``. Raises ModelError naming a file that is not text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{path} is not UTF-8 text (byte {error.start})") from error
