@@ -14,11 +14,14 @@ from nearkv.errors import InputError
 
 
 def read_text(path: Path) -> str:
-    """The text of ``path``. Raises InputError naming a file that is not text, OSError for one that cannot be read."""
+    """The text of ``path``. Raises InputError naming a file without any, OSError for one that cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start})") from error
+    if not text.strip():
+        raise InputError(f"{path} holds no text")
+    return text
 
 
 def check_output(path: str | Path | None, *sources: str | Path | None) -> None:

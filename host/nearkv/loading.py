@@ -34,6 +34,13 @@ class LoadedModel:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
 
+    def length_warning(self, tokens: int) -> str | None:
+        """What to say where ``tokens`` are more than the model's positions were made for; None where they are not."""
+        most = getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        if most is None or tokens <= most:
+            return None
+        return f"warning: {tokens:,} tokens are more than the {most:,} that {self.name} was made for: expect nonsense"
+
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Token ids of ``text``, with the tokenizer's special tokens around it unless ``special`` is off."""
         tokenizer: Any = self.tokenizer

@@ -170,6 +170,10 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
         (["generate", "hi", "--budget", "64"], "too small"),
         (["generate", "hi", "--budget", "many"], "'--budget'"),
         (["generate", "hi", "--dram-limit", "much%"], "--dram-limit much%"),
+        (["generate", "hi", "--dram-limit", "inf%"], "--dram-limit inf%"),
+        (["generate", "hi", "--dram-limit", "-5%"], "--dram-limit -5%"),
+        (["demo", "--depth", "nan"], "--depth nan"),
+        (["demo", "--depth", "1.5"], "--depth 1.5"),
         (["generate", "hi", "--dram-limit", "6 bananas"], "--dram-limit=6 bananas is not a size"),
         (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
         (["generate", "hi", "--beta", "fast"], "or 'adaptive', not 'fast'"),
@@ -187,8 +191,32 @@ def test_wrong_usage(fails, plain, arguments, said):
     fails(*arguments, *model, code=2, said=said)
 
 
-def test_an_empty_prompt(fails, plain):
-    fails("generate", "", "--model", plain, code=2, said="the prompt is empty")
+@pytest.mark.parametrize("prompt", ["", " \n"])
+@pytest.mark.parametrize("raw", [[], ["--raw"]], ids=["chat", "raw"])
+def test_an_empty_prompt(fails, chat, prompt, raw):
+    fails("generate", prompt, "--model", chat, *raw, code=2, said="the prompt is empty")
+
+
+@pytest.mark.parametrize("command", [["generate", "And?"], ["compare"]], ids=lambda words: words[0])
+def test_an_empty_text(fails, plain, home, command):
+    (home / "work" / "empty.txt").write_text(" \n")
+    fails(*command, "--prompt-file", "empty.txt", "--model", plain, said="empty.txt holds no text")
+
+
+def test_a_demo_longer_than_its_text(nearkv, plain, monkeypatch):
+    monkeypatch.setattr("nearkv.demo.text", lambda: TEXT * 3)
+    said = f"the demo's text has room for {3 * len(TEXT) + 64 + 24} tokens"
+    code, _, lines = nearkv("demo", "--context", 100_000, "--model", plain)
+    assert code == 2
+    assert said in lines[-1]
+
+
+def test_a_prompt_beyond_what_the_model_was_made_for_is_remarked_on(nearkv, plain, text_file):
+    text_file.write_text(TEXT * 5)
+    options = ["--model", plain, "--max-new-tokens", 1, "--budget", 160]
+    code, _, lines = nearkv("generate", "--prompt-file", text_file, *options)
+    assert code == 0
+    assert lines[0].startswith(f"warning: {len(TEXT) * 5:,} tokens are more than the 2,048 that ")
 
 
 def test_no_command_prints_the_help(nearkv):

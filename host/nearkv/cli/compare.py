@@ -42,6 +42,7 @@ def compare(
         raise typer.BadParameter(
             f"{prompt_file} holds {len(ids)} tokens; --context {context} and --tokens {tokens} need {context + tokens}"
         )
+    options.warn_of_length(loaded, context + tokens)
     config = options.tier_config(
         budget,
         dram_limit,

@@ -25,7 +25,7 @@ TEMPLATE_TOKENS = 64
 
 def demo(
     context: Annotated[int, typer.Option("--context", min=512, help="Tokens of text.")] = 8000,
-    depth: Annotated[float, typer.Option("--depth", min=0, max=1, help="Where the needle lies: 0 start, 1 end.")] = 0.4,
+    depth: Annotated[float, typer.Option("--depth", help="Where the needle lies: 0 start, 1 end.")] = 0.4,
     model: options.ModelName = options.DEFAULT_MODEL,
     device: options.DeviceUrl = None,
     budget: options.Budget = 512,
@@ -36,12 +36,18 @@ def demo(
 ) -> None:
     """Ask for a needle in a long text, dense and through nearkv, and compare the two."""
     check_output(json_file)
+    if not 0 <= depth <= 1:
+        raise typer.BadParameter(f"--depth {depth:g}: 0 is the start of the text, 1 its end")
     console = Console(soft_wrap=True)
     console.print(f"loading {model} (the first time takes a minute)")
     loaded = load(model)
     before, after = turn(loaded)
     ids = loaded.encode(material.text())
     shown = context - TEMPLATE_TOKENS - ANSWER_TOKENS - SCORED_TOKENS
+    if shown + SCORED_TOKENS > len(ids):
+        most = context - shown + len(ids) - SCORED_TOKENS
+        raise typer.BadParameter(f"--context {context}: the demo's text has room for {most} tokens of this model's")
+    options.warn_of_length(loaded, context)
     document = material.with_needle(loaded.decode(ids[:shown]), depth)
     prompt = torch.tensor(before + loaded.encode(document, special=False))
     task = Comparison(prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model))

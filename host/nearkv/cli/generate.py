@@ -46,6 +46,7 @@ def generate(
     loaded = load(model)
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
+    options.warn_of_length(loaded, len(tokens))
     config = options.tier_config(
         budget,
         dram_limit,
@@ -89,11 +90,10 @@ def _prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
 
 def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
     """Token ids [n] of ``text``, in the model's chat template unless ``raw`` or it has none."""
-    rendered = text if raw else loaded.chat_turn(text)
-    ids = loaded.encode(rendered, special=rendered == text)
-    if not ids:
+    if not text.strip():
         raise typer.BadParameter("the prompt is empty")
-    return torch.tensor(ids)
+    rendered = text if raw else loaded.chat_turn(text)
+    return torch.tensor(loaded.encode(rendered, special=rendered == text))
 
 
 def _summary(report: dict[str, Any]) -> Table:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from nearkv.cache.config import TierConfig
-from nearkv.loading import DEMO_MODEL, cache_folder
+from nearkv.loading import DEMO_MODEL, LoadedModel, cache_folder
 from nearkv.policy import names
 from nearkv.selectors import SUMMARIES
 from nearkv.tiers.window_scaling import WindowPlan
@@ -77,17 +79,7 @@ def tier_config(
 
     A ``window_plan`` must have been made for ``model``. Raises typer.BadParameter naming the option.
     """
-    limit: int | None = None
-    if dram_limit is not None and dram_limit.endswith("%"):
-        try:
-            limit = round(float(dram_limit[:-1]) / 100 * tokens * kv_bytes_per_token)
-        except ValueError:
-            raise typer.BadParameter(f"--dram-limit {dram_limit}: write a size or a percentage") from None
-    elif dram_limit is not None:
-        try:
-            limit = parse_size(dram_limit, "--dram-limit")
-        except DeviceError as error:
-            raise typer.BadParameter(str(error)) from error
+    limit = None if dram_limit is None else _dram_bytes(dram_limit, tokens * kv_bytes_per_token)
     try:
         if window_plan is not None:
             WindowPlan.load(window_plan, None if model is None else Path(model).name)
@@ -104,6 +96,28 @@ def tier_config(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def warn_of_length(loaded: LoadedModel, tokens: int) -> None:
+    """Say so where ``tokens`` are more than the model was made for: it answers, but not well."""
+    if (warning := loaded.length_warning(tokens)) is not None:
+        Console(stderr=True, soft_wrap=True).print(warning, style="yellow", highlight=False, markup=False)
+
+
+def _dram_bytes(text: str, kv_bytes: int) -> int:
+    """``text``, a size or a percentage of ``kv_bytes``, in bytes. Raises typer.BadParameter naming it."""
+    if not text.endswith("%"):
+        try:
+            return parse_size(text, "--dram-limit")
+        except DeviceError as error:
+            raise typer.BadParameter(str(error)) from error
+    try:
+        share = float(text[:-1])
+    except ValueError:
+        share = math.nan
+    if not 0 < share < math.inf:
+        raise typer.BadParameter(f"--dram-limit {text}: write a size such as 64MiB or a percentage such as 6%")
+    return round(share / 100 * kv_bytes)
 
 
 def _beta(text: str | None) -> float | str | None:

@@ -112,6 +112,8 @@ def record(
         ids = loaded.tokenizer(text, return_tensors="pt").input_ids[:, :context]
         if ids.shape[1] < context:
             raise TraceError(f"{prompt_file} has {ids.shape[1]} tokens, --context {context} were asked for")
+        if (warning := loaded.length_warning(context)) is not None:
+            typer.echo(warning, err=True)
         with Progress(console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("recording layers", total=loaded.model.config.num_hidden_layers)
             trace = record_dense(
