@@ -29,6 +29,7 @@ def replay(
     trace: Annotated[Path, typer.Argument(help="Trace file, from `nearkv trace record`.")],
     policy: Annotated[list[str], typer.Option(help="Policy to replay (may be repeated), or all.")] = ["all"],  # noqa: B006
     dram_fraction: Annotated[float, typer.Option(help="Share of the context's KV that may stay in DRAM.")] = 0.2,
+    pin_newest: Annotated[float, typer.Option(help="Share of the pool that is for the newest blocks.")] = 0.0,
     warm: Annotated[bool, typer.Option(help="Start from what the prompt's last queries attended to.")] = False,
     windows: Annotated[Path | None, typer.Option(help="Pool shares per layer and head, from `trace windows`.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
@@ -44,7 +45,8 @@ def replay(
 
         def replayed(fraction: float) -> dict[str, Replay]:
             pool = capacity(recorded, fraction) if plan is None else plan.blocks
-            return replay_all(recorded, warm_shares(recorded, pool) if warm else pool, chosen, warm=warm)
+            pool = warm_shares(recorded, pool) if warm else pool
+            return replay_all(recorded, pool, chosen, warm=warm, pin_newest=pin_newest)
 
         results = replayed(dram_fraction)
         title = f"{info.model}, {info.text}: {dram_fraction:.0%} of {int(recorded.tokens[-1]):,} tokens in DRAM"
