@@ -106,6 +106,18 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
     }
 
 
+def scoring_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a table says about the parts of scoring that are on: (figure, value)."""
+    rows = []
+    if (beta := report["scoring"]["beta"]) is not None:
+        scored, bound = beta["host_bytes"] / max(beta["host_bytes"] + beta["drive_bytes"], 1), beta["limit"]
+        rows.append(("scored by the host", f"{scored:.1%} (beta {beta['beta']:.2f}; {bound.partition(':')[0]})"))
+    if (stage := report["scoring"]["first_stage"]) is not None:
+        rows.append(("blocks scored after the first stage", f"{stage['scored_share']:.1%}"))
+        rows.append(("selected mass that it keeps (audits)", f"{stage['kept_mass']:.2%}"))
+    return rows
+
+
 def write_json(path: Path, report: dict[str, Any]) -> None:
     """Write ``report`` to ``path``, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)

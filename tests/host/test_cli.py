@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
+from nearkv.cache.config import TierConfig
+from nearkv.cli.tier_options import TierOptions
 from nearkv.tiers.window_scaling import WindowPlan
 
 from tests.host.command_line import HEADS, TEXT, files, make_folder
@@ -139,6 +142,20 @@ def test_compare_reports_what_others_rely_on(nearkv, plain, home, text_file):
     assert f"{report['top1_agreement']:.3f}" in out
 
 
+def test_compare_takes_beta_and_a_first_stage(nearkv, plain, home, text_file):
+    report_file = home / "report.json"
+    code, out, lines = nearkv(
+        "compare", "--prompt-file", text_file, "--context", 400, "--tokens", 16, "--budget", 160, "--model", plain,
+        "--beta", "0.5", "--first-stage", "quest_int8", "--json", report_file,
+    )  # fmt: skip
+    assert code == 0, lines
+    report = json.loads(report_file.read_text())
+    assert report["scoring"]["beta"]["host_bytes"] > 0
+    assert 0 < report["scoring"]["first_stage"]["scored_share"] < 1
+    assert "scored by the host" in out
+    assert "blocks scored after the first stage" in out
+
+
 def test_with_the_whole_context_as_budget_nothing_differs(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     code, _, lines = nearkv(
@@ -161,6 +178,16 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
 # --- wrong usage ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("command", ["generate", "compare", "demo"])
+def test_commands_that_run_a_model_take_every_tier_option(nearkv, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = nearkv(command, "--help")
+    assert code == 0
+    for option in dataclasses.fields(TierOptions):
+        assert f"--{option.name.replace('_', '-')} " in out
+    assert f"[default: {512 if command == 'demo' else TierConfig.budget}]" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -178,12 +205,13 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
         (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),
         (["generate", "hi", "--colour", "red"], "--colour"),
         (["compare"], "--prompt-file"),
+        (["demo", "--context", "512", "--first-stage", "infllm"], "no first stage is called 'infllm'"),
         (["fly"], "fly"),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
 )
 def test_wrong_usage(fails, plain, arguments, said):
-    model = ["--model", plain] if arguments[0] == "generate" else []
+    model = ["--model", plain] if arguments[0] in ("generate", "demo") else []
     fails(*arguments, *model, code=2, said=said)
 
 

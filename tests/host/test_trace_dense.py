@@ -9,7 +9,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
-from nearkv.trace.cli import app
+from nearkv.cli.trace import app
 from nearkv.trace.dense import record_dense
 from nearkv.trace.format import TraceError, load
 

@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from nearkv.cache.config import TierConfig
+from nearkv.cli import options
 from nearkv.errors import UnsupportedError
 from nearkv.policy import names
 from nearkv.tiers.window_scaling import WindowPlan
@@ -24,12 +26,24 @@ CURVE = (0.75, 1.0, 1.25, 1.5, 2.0)
 """DRAM fractions of a plot, relative to the one asked for."""
 
 
+Policies = Annotated[
+    list[str], typer.Option("--policy", help=f"Which blocks stay hot (may be repeated): all, {options.POLICIES}.")
+]
+DramFraction = Annotated[
+    float, typer.Option("--dram-fraction", help="Share of the context's KV that may stay in DRAM.")
+]
+
+PinNewest = Annotated[
+    float, typer.Option("--pin-newest", help="Share of the pool that the newest blocks take, whatever the policy says.")
+]
+
+
 @app.command()
 def replay(
     trace: Annotated[Path, typer.Argument(help="Trace file, from `nearkv trace record`.")],
-    policy: Annotated[list[str], typer.Option(help="Policy to replay (may be repeated), or all.")] = ["all"],  # noqa: B006
-    dram_fraction: Annotated[float, typer.Option(help="Share of the context's KV that may stay in DRAM.")] = 0.2,
-    pin_newest: Annotated[float, typer.Option(help="Share of the pool that is for the newest blocks.")] = 0.0,
+    policy: Policies = ["all"],  # noqa: B006
+    dram_fraction: DramFraction = 0.2,
+    pin_newest: PinNewest = 0.0,
     warm: Annotated[bool, typer.Option(help="Start from what the prompt's last queries attended to.")] = False,
     windows: Annotated[Path | None, typer.Option(help="Pool shares per layer and head, from `trace windows`.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
@@ -69,7 +83,7 @@ def replay(
 def windows(
     traces: Annotated[list[Path], typer.Argument(help="Trace files to learn from, of one model.")],
     output: Annotated[Path, typer.Argument(help="Plan to write (JSON), for this model.")],
-    dram_fraction: Annotated[float, typer.Option(help="Share of the context's KV that may stay in DRAM.")] = 0.2,
+    dram_fraction: DramFraction = 0.2,
     greedy: Annotated[bool, typer.Option(help="Solve the knapsack greedily instead of exactly.")] = False,
 ) -> None:
     """Divide the pool over layers and heads by what each makes of it (2-D window scaling)."""
@@ -89,17 +103,17 @@ def windows(
 def record(
     prompt_file: Annotated[Path, typer.Argument(help="Text to run through the model.")],
     output: Annotated[Path, typer.Argument(help="Trace file to write.")],
-    model: Annotated[str, typer.Option(help="Model folder, .gguf file or cached hub id.")] = "smollm2-135m-instruct",
+    model: options.ModelName = options.DEFAULT_MODEL,
     context: Annotated[int, typer.Option(help="Tokens of the text to take.")] = 8192,
     steps: Annotated[int, typer.Option(help="Decode steps to record, the last of those tokens.")] = 480,
-    budget: Annotated[int, typer.Option(help="Tokens that attention may read per step and layer.")] = 1024,
+    budget: options.Budget = TierConfig.budget,
 ) -> None:
     """Record what exact scores would select in the last steps of a text, in one dense pass."""
     from nearkv.loading import load as load_model
     from nearkv.trace.dense import record_dense
 
     try:
-        text = prompt_file.read_text()
+        text = options.read_text(prompt_file)
         loaded = load_model(model)
         ids = loaded.tokenizer(text, return_tensors="pt").input_ids[:, :context]
         if ids.shape[1] < context:
