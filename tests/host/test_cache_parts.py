@@ -14,6 +14,7 @@ from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
+from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.selection import select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import StreamWindows, Tail
@@ -198,7 +199,7 @@ def test_warm_up_places_what_the_last_queries_attend_to(bits):
         mass = torch.einsum("bhgd,htd->bhgt", part, keys[:, -1]).mul(scale).logsumexp(-1) * np.log2(np.e) * 256
         return mass.round().int().flatten(0, 1).numpy()
 
-    shares = prompt_block_shares(drive, store, queries, WINDOW, prompt.scale, tail_mass)
+    shares = prompt_block_shares(LayerScorer(drive, store), queries, WINDOW, prompt.scale, tail_mass)
     assert shares.shape == exact.shape
     assert np.abs(shares - exact.numpy()).max() < {4: 0.15, 8: 0.08}[bits]  # keys and 2^x are the contract's
     placed = prompt_placement(shares, WINDOW, np.array([3, 4]), 1)

@@ -169,7 +169,7 @@ class TieredLayer(CacheLayerMixin):
             return None
         self.store.settle()
         mass = self._attention.tail_mass
-        shares = prompt_block_shares(runtime.device, self.store, queries, newest, self._prompt.scale, mass)
+        shares = prompt_block_shares(self.scorer, queries, newest, self._prompt.scale, mass)
         group, wanted = queries.shape[2], int(runtime.selected_blocks(newest.tokens).min())
         sinks = runtime.config.sink_blocks
         show_prompt(runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)

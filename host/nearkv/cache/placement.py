@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nearkv.cache.store import LayerStore
+from nearkv.cache.attend import stream_queries
+from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.tail import StreamWindows
 from nearkv.policy.pin_newest import newest_first, pinned_blocks
 from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
-from nearkv_drivers import native
-from nearkv_drivers.device import Device, Mode, ScoreRequest
-from nearkv_drivers.wire import EMPTY
 
 PROMPT_QUERIES = 32
 """Queries looked at; with the weights of ``prompt_shares`` older ones hardly count."""
@@ -82,7 +80,7 @@ def prompt_placement(
 
 
 def prompt_block_shares(
-    device: Device, store: LayerStore, queries: torch.Tensor, newest: StreamWindows, scale: float, tail_mass: TailMass
+    scorer: LayerScorer, queries: torch.Tensor, newest: StreamWindows, scale: float, tail_mass: TailMass
 ) -> npt.NDArray[np.float32]:
     """Share of the attention mass per block under each query, mean over the group: float32 [S, P, blocks].
 
@@ -91,52 +89,9 @@ def prompt_block_shares(
     """
     group, count = queries.shape[2:4]
     flat = queries.flatten(2, 3)
-    width = min(device.capabilities.max_group, flat.shape[2])
-    scored = np.flatnonzero(newest.first_block)
-    shares = np.zeros((len(newest.first_block), flat.shape[2], int(newest.first_block.max(initial=0))), np.float32)
-    for first in range(0, flat.shape[2], width):
-        part = flat[:, :, first : first + width]
-        mass = tail_mass(part, scale)
-        rows = part.detach().float().cpu().flatten(0, 1).numpy()
-        for stream, share in _scored(device, store, rows, newest, scored, scale, mass):
-            shares[stream, first : first + width, : share.shape[1]] = share
+    shares = scorer.shares(stream_queries(flat), newest.first_block, scale, tail_mass(flat, scale))
     mean: npt.NDArray[np.float32] = shares.reshape(len(shares), group, count, -1).mean(axis=1)
     return mean
-
-
-def _scored(
-    device: Device,
-    store: LayerStore,
-    queries: npt.NDArray[np.float32],
-    newest: StreamWindows,
-    streams: npt.NDArray[np.int64],
-    scale: float,
-    tail_mass: npt.NDArray[np.int32],
-) -> list[tuple[int, npt.NDArray[np.float32]]]:
-    """(stream, share float32 [G, blocks]) of ``streams`` under ``queries`` [S, G, head_dim], in one kernel start."""
-    if not len(streams):
-        return []
-    centres, scales = store.scaling(streams)
-    q, c, r, b = native.encode_queries(queries[streams], centres, scales, scale)
-    requests = []
-    for at, stream in enumerate(streams.tolist()):
-        found = store.streams[stream].span(0, int(newest.first_block[stream]))
-        runs = found.table(c[at], r[at], b[at])
-        total = tail_mass[stream]
-        requests.append(ScoreRequest(runs, q[at], store.geometry.bits, Mode.MASS, initial_total=total))
-    results = device.submit(requests).wait()
-    found = []
-    for stream, result in zip(streams.tolist(), results, strict=True):
-        assert result.log_mass is not None
-        found.append((stream, _share_of(result.log_mass, result.total[:, None])))
-    return found
-
-
-def _share_of(log_mass: npt.NDArray[np.int32], total: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-    """2 ^ (log-mass - total), with the contract's linear fraction."""
-    below = np.minimum(log_mass.astype(np.int64) - total, 0)
-    share = np.ldexp(1 + (below & 255) / 256, np.maximum(below >> 8, -1000).astype(np.int32))
-    return np.where(log_mass == EMPTY, 0, share).astype(np.float32)
 
 
 def _with_sinks(
