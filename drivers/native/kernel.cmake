@@ -6,6 +6,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/bind_codec.cpp
     kernel/bind_pool.cpp
     kernel/bind_score.cpp
+    kernel/bind_selection.cpp
     kernel/bind_summary.cpp
     kernel/codec_portable.cpp
     kernel/crc32c.cpp
@@ -17,6 +18,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/reduce.cpp
     kernel/score.cpp
     kernel/score_portable.cpp
+    kernel/selection.cpp
     kernel/summary.cpp
     kernel/thread_pool.cpp)
 

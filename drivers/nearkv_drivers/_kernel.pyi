@@ -95,6 +95,13 @@ def tail_mass(
     isa: str = "",
 ) -> npt.NDArray[np.int32]: ...
 def copy_blocks(sources: npt.NDArray[np.uint64], destinations: npt.NDArray[np.uint64], length: int) -> None: ...
+def share_budget(
+    positions: list[npt.NDArray[np.uint32] | None],
+    priorities: list[npt.NDArray[np.uint32] | None],
+    candidates: npt.NDArray[np.int64],
+    room: int,
+    sinks: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]: ...
 def summary_shares(
     rows: npt.NDArray[np.uint8],
     streams: npt.NDArray[np.int64],

@@ -27,6 +27,7 @@ void bind_attend(nb::module_& module);
 void bind_score(nb::module_& module);
 void bind_codec(nb::module_& module);
 void bind_pool(nb::module_& module);
+void bind_selection(nb::module_& module);
 void bind_summary(nb::module_& module);
 
 }  // namespace nearkv
