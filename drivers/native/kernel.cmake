@@ -4,6 +4,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/attend_portable.cpp
     kernel/bind_attend.cpp
     kernel/bind_codec.cpp
+    kernel/bind_lookahead.cpp
     kernel/bind_pool.cpp
     kernel/bind_score.cpp
     kernel/bind_selection.cpp
@@ -13,6 +14,7 @@ set(NEARKV_KERNEL_SOURCES
     kernel/dispatch.cpp
     kernel/encode_query.cpp
     kernel/encode_segment.cpp
+    kernel/lookahead.cpp
     kernel/module.cpp
     kernel/pool.cpp
     kernel/reduce.cpp
