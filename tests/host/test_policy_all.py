@@ -196,6 +196,16 @@ def test_newest_blocks_come_before_a_ranking_and_once():
     assert newest_first(np.array([2, 1]), newest=2, count=8, oldest=1).tolist() == [2, 1]
 
 
+@pytest.mark.parametrize("name", policy.names())
+def test_padding_leaves_no_trace_on_a_block_that_appears_later(name):
+    subject, unpadded = policy.create(name), policy.create(name)
+    for _ in range(3):
+        for each, blocks in ((subject, one(1, -1)), (unpadded, one(1))):
+            each.observe(0, np.repeat(blocks, STREAMS, axis=0), np.ones((STREAMS, blocks.shape[1]), np.uint32))
+    later = np.tile(np.arange(300, dtype=np.int32), (STREAMS, 1))
+    np.testing.assert_array_equal(subject.values(0, later), unpadded.values(0, later))
+
+
 REFUSED = [lambda: policy.Lookahead(0), lambda: policy.HitRate(-1), lambda: policy.PinNewest(1.5, 1)]
 
 

@@ -6,7 +6,7 @@ from nearkv.policy.hit_rate import HitRate
 from nearkv.policy.lfu import LeastFrequentlyUsed
 from nearkv.policy.lookahead import Lookahead
 from nearkv.policy.pin_newest import PinNewest
-from nearkv.policy.ranking import UsesPlacement, UsesRanking
+from nearkv.policy.ranking import UsesPlacement, UsesRanking, uses_ranking
 from nearkv.policy.recency import Recency
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "create",
     "names",
     "register",
+    "uses_ranking",
 ]

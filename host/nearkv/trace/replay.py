@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from nearkv.policy import PinNewest, Policy, UsesPlacement, UsesRanking, create, names
+from nearkv.policy import PinNewest, Policy, UsesPlacement, create, names, uses_ranking
 from nearkv.policy.pin_newest import newest_first, pinned_blocks
 from nearkv.tiers.warmup import important_blocks, pool_shares
 from nearkv.trace.belady import Belady
@@ -193,7 +193,7 @@ def _by_stream(trace: Trace, pool: int | npt.NDArray[np.int64]) -> npt.NDArray[n
 
 def _observe(policy: Policy, ranked: Blocks, priority: npt.NDArray[np.uint32], selected: int) -> None:
     """Show the policy one step: the whole ranking if it wants that, then the first ``selected`` of it."""
-    if isinstance(policy, UsesRanking):
+    if uses_ranking(policy):
         policy.rank(0, ranked, priority)
     policy.observe(0, ranked[:, :selected], priority[:, :selected])
 
