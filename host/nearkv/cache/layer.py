@@ -10,7 +10,7 @@ import torch
 from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from nearkv.cache.attend import decode_attention, stream_queries
+from nearkv.cache.attend import Queries, decode_attention
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.observation import prompt_selections, show_prompt, show_step
@@ -232,17 +232,17 @@ class TieredLayer(CacheLayerMixin):
     def _decode(self, query: torch.Tensor, scale: float) -> torch.Tensor:
         runtime, g = self._runtime, self.geometry
         stats, sinks = runtime.stats, runtime.config.sink_blocks
-        grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
+        queries = Queries(query.unflatten(1, (g.kv_heads, -1)).squeeze(3))
         newest = self.tail.streams
         wanted = runtime.selected_blocks(newest.tokens)
         with stats.timed("score"):
-            results = self._score(grouped, newest.first_block, wanted, scale)
+            results = self._score(queries, newest.first_block, wanted, scale)
             selected, priority = select(results, newest.first_block, wanted, sinks, g.kv_heads)
         buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
             self._fetch(plan, buffer)
-        output = self._attention.attend(grouped, plan, self.pool, buffer, scale)
+        output = self._attention.attend(queries, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
             show_step(runtime.policy, self.layer, results, selected, priority, newest.blocks)
             promoted, demoted = self.pool.admit(plan, buffer.bytes)
@@ -251,15 +251,14 @@ class TieredLayer(CacheLayerMixin):
         return output.flatten(1, 2).unsqueeze(1)
 
     def _score(
-        self, grouped: torch.Tensor, candidates: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64], scale: float
+        self, queries: Queries, candidates: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64], scale: float
     ) -> list[Any]:
         g = self.geometry
         if (wanted >= candidates).all():
             return [None] * g.streams
-        mass = self._attention.tail_mass(grouped, scale)
-        queries = stream_queries(grouped)
+        mass = self._attention.tail_mass(queries, scale)
         most = np.minimum(MOST_OF_ONE_HEAD * wanted, self._runtime.device.capabilities.max_top_k)
-        results = self.scorer.score(Question(queries, candidates, wanted, most, scale, mass))
+        results = self.scorer.score(Question(queries.rows, candidates, wanted, most, scale, mass))
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
 
@@ -267,7 +266,7 @@ class TieredLayer(CacheLayerMixin):
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
-        stats.hits += int(np.count_nonzero((plan.slot >= 0) & (plan.selected >= self._runtime.config.sink_blocks)))
+        stats.hits += plan.hits
         stats.misses += len(streams)
         if not len(streams):
             return

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nearkv.cache.attend import stream_queries
+from nearkv.cache.attend import Queries
 from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.tail import StreamWindows
 from nearkv.policy.pin_newest import newest_first, pinned_blocks
@@ -21,8 +21,8 @@ from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
 PROMPT_QUERIES = 32
 """Queries looked at; with the weights of ``prompt_shares`` older ones hardly count."""
 
-TailMass = Callable[[torch.Tensor, float], npt.NDArray[np.int32]]
-"""Log-mass int32 [S, group] of the newest tokens under queries [batch, kv_heads, group, head_dim], and a scale."""
+TailMass = Callable[[Queries, float], npt.NDArray[np.int32]]
+"""Log-mass int32 [S, group] of the newest tokens under queries and a softmax scale."""
 
 
 class PromptQueries:
@@ -88,8 +88,8 @@ def prompt_block_shares(
     tokens count towards the whole; some of the queries cannot see all of those, but causality is left out.
     """
     group, count = queries.shape[2:4]
-    flat = queries.flatten(2, 3)
-    shares = scorer.shares(stream_queries(flat), newest.first_block, scale, tail_mass(flat, scale))
+    flat = Queries(queries.flatten(2, 3))
+    shares = scorer.shares(flat.rows, newest.first_block, scale, tail_mass(flat, scale))
     mean: npt.NDArray[np.float32] = shares.reshape(len(shares), group, count, -1).mean(axis=1)
     return mean
 
