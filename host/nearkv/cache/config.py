@@ -43,7 +43,7 @@ class TierConfig:
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
-    policy: str = "lru"
+    policy: str = "lookahead"
     pin_newest: float = 0.0
     warm_up: bool = True
     expected_tokens: int = 0
