@@ -4,19 +4,23 @@ set(NEARKV_KERNEL_SOURCES
     kernel/attend_portable.cpp
     kernel/bind_attend.cpp
     kernel/bind_codec.cpp
+    kernel/bind_lookahead.cpp
     kernel/bind_pool.cpp
     kernel/bind_score.cpp
+    kernel/bind_selection.cpp
     kernel/bind_summary.cpp
     kernel/codec_portable.cpp
     kernel/crc32c.cpp
     kernel/dispatch.cpp
     kernel/encode_query.cpp
     kernel/encode_segment.cpp
+    kernel/lookahead.cpp
     kernel/module.cpp
     kernel/pool.cpp
     kernel/reduce.cpp
     kernel/score.cpp
     kernel/score_portable.cpp
+    kernel/selection.cpp
     kernel/summary.cpp
     kernel/thread_pool.cpp)
 

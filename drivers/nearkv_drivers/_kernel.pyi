@@ -95,6 +95,32 @@ def tail_mass(
     isa: str = "",
 ) -> npt.NDArray[np.int32]: ...
 def copy_blocks(sources: npt.NDArray[np.uint64], destinations: npt.NDArray[np.uint64], length: int) -> None: ...
+def lookahead_report(
+    selected: npt.NDArray[np.int64],
+    seen: npt.NDArray[np.int64],
+    means: npt.NDArray[np.float32],
+    powers: npt.NDArray[np.float32],
+    blocks: npt.NDArray[np.int32],
+    priority: npt.NDArray[np.uint32],
+    step: int,
+    chosen: bool,
+) -> None: ...
+def lookahead_values(
+    selected: npt.NDArray[np.int64],
+    seen: npt.NDArray[np.int64],
+    means: npt.NDArray[np.float32],
+    powers: npt.NDArray[np.float32],
+    blocks: npt.NDArray[np.int32],
+    step: int,
+    window: int,
+) -> npt.NDArray[np.int64]: ...
+def share_budget(
+    positions: list[npt.NDArray[np.uint32] | None],
+    priorities: list[npt.NDArray[np.uint32] | None],
+    candidates: npt.NDArray[np.int64],
+    room: int,
+    sinks: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]: ...
 def summary_shares(
     rows: npt.NDArray[np.uint8],
     streams: npt.NDArray[np.int64],

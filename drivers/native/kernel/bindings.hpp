@@ -26,7 +26,9 @@ nb::object to_numpy(std::vector<T>&& values, std::initializer_list<size_t> shape
 void bind_attend(nb::module_& module);
 void bind_score(nb::module_& module);
 void bind_codec(nb::module_& module);
+void bind_lookahead(nb::module_& module);
 void bind_pool(nb::module_& module);
+void bind_selection(nb::module_& module);
 void bind_summary(nb::module_& module);
 
 }  // namespace nearkv

@@ -24,10 +24,11 @@ class TierConfig:
     with a DRAM limit the smaller of both holds). ``window_plan`` is a file that divides the hot blocks over layers and
     KV heads (`nearkv trace windows`); without it all have equally many.
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
-    attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
-    pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
-    newest. ``expected_tokens`` sizes the drive extents of a stream
-    so that they lie in one piece; a stream may grow past it.
+    attended. ``bits`` is the precision of the score blocks. ``policy`` decides which other blocks stay hot;
+    ``pin_newest`` is the share of every stream's hot blocks, sinks apart, that its newest ones take whatever the policy
+    says. ``warm_up`` fills the pool at the end of a prefill with the blocks that the prompt's last queries attended to
+    most; without it, with the newest. ``expected_tokens`` sizes the drive extents of a stream so that they lie in one
+    piece; a stream may grow past it.
     ``beta`` lets the host score a part of the blocks beside the drive: host bytes per drive byte, or "adaptive", so
     that both finish together; None: the drive scores all. ``beta_skew`` adds the SmartSSD article's correction for
     uneven selections. ``first_stage`` names a summary of every block (:data:`nearkv.selectors.SUMMARIES`) that proposes
@@ -43,6 +44,7 @@ class TierConfig:
     recent_blocks: int = 1
     bits: int = 4
     policy: str = "lru"
+    pin_newest: float = 0.0
     warm_up: bool = True
     expected_tokens: int = 0
     beta: float | str | None = None
@@ -65,6 +67,8 @@ class TierConfig:
             raise ValueError(f"alpha is the share of tokens that stays hot, above 0 and at most 1, not {self.alpha:g}")
         if self.policy not in names():
             raise ValueError(f"no policy is called {self.policy!r}; there are: {', '.join(names())}")
+        if not 0 <= self.pin_newest <= 1:
+            raise ValueError(f"pin_newest is a share of the hot blocks from 0 to 1, not {self.pin_newest:g}")
         self._check_scoring()
 
     def _check_scoring(self) -> None:

@@ -194,7 +194,7 @@ class TieredLayer(CacheLayerMixin):
         if shares is None:
             placement = newest_placement(newest, quota, sinks)
         else:
-            placement = prompt_placement(shares, newest, quota, sinks)
+            placement = prompt_placement(shares, newest, quota, sinks, self._runtime.config.pin_newest)
         self._runtime.stats.warm_blocks += self.pool.fill(placement, self._read)
 
     # --- decode ------------------------------------------------------------------------------------------------

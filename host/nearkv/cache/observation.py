@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.tail import StreamWindows
-from nearkv.policy import Policy, UsesRanking
+from nearkv.policy import Policy, uses_ranking
 from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import PRIORITY_UNIT
 
@@ -26,7 +26,7 @@ def show_step(
 
     The newest blocks, which no device scores, have priority 0. ``results`` go further down the ranking.
     """
-    if isinstance(policy, UsesRanking):
+    if uses_ranking(policy):
         policy.rank(layer, *_ranking(results))
     always = np.zeros(newest.shape, np.uint32)
     policy.observe(layer, np.concatenate([newest, selected], axis=1), np.concatenate([always, priority], axis=1))
@@ -56,7 +56,7 @@ def show_prompt(
     always = np.zeros(newest.blocks.shape, np.uint32)
     for step in range(shares.shape[1]):
         blocks, found = ranked[:, step], priority[:, step]
-        if isinstance(policy, UsesRanking):
+        if uses_ranking(policy):
             policy.rank(layer, blocks, found)
         policy.observe(
             layer,

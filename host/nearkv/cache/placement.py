@@ -6,7 +6,7 @@ prefill is judged in vain, and no key has to come back to the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import torch
 from nearkv.cache.attend import stream_queries
 from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.tail import StreamWindows
+from nearkv.policy.pin_newest import newest_first, pinned_blocks
 from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
 
 PROMPT_QUERIES = 32
@@ -56,19 +57,25 @@ def newest_placement(newest: StreamWindows, quota: npt.NDArray[np.int64], sinks:
 
 
 def prompt_placement(
-    shares: npt.NDArray[np.float32], newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int
+    shares: npt.NDArray[np.float32],
+    newest: StreamWindows,
+    quota: npt.NDArray[np.int64],
+    sinks: int,
+    pin_newest: float = 0.0,
 ) -> npt.NDArray[np.int32]:
     """Sinks, then the blocks that the prompt's last queries gave most to: int32 [S, n], -1 padded.
 
-    ``shares`` [S, P, blocks] are those of :func:`prompt_block_shares`.
+    ``shares`` [S, P, blocks] are those of :func:`prompt_block_shares`. Of the slots behind the sinks, a share of
+    ``pin_newest`` is for the newest blocks.
     """
     mean = prompt_shares(shares)
+    pinned = pinned_blocks(pin_newest, quota - sinks).tolist()
     ranked = []
     for stream, blocks in enumerate(newest.first_block.tolist()):
         row = important_blocks(
             mean[stream][None], int(quota[stream]), sink_blocks=sinks, recent_blocks=0, blocks=blocks
         )
-        ranked.append(row[0])
+        ranked.append(newest_first(row[0], blocks - 1, pinned[stream], sinks))
     return _with_sinks(newest, quota, sinks, ranked)
 
 
@@ -88,7 +95,7 @@ def prompt_block_shares(
 
 
 def _with_sinks(
-    newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int, ranked: list[npt.NDArray[np.int_]]
+    newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int, ranked: Sequence[npt.NDArray[np.int_ | np.int32]]
 ) -> npt.NDArray[np.int32]:
     """Sinks, then each stream's ``ranked`` blocks that are none, as many as the quota holds: int32 [S, n]."""
     placed = np.full((len(ranked), int(quota.max(initial=0))), -1, np.int32)

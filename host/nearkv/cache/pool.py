@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.slots import SlotMemory
-from nearkv.policy import Policy, UsesPlacement
+from nearkv.policy import PinNewest, Policy, UsesPlacement
 from nearkv_drivers import pool
 
 Reader = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]], None]
@@ -46,15 +46,23 @@ class Plan:
 class LayerPool:
     """The slots of one layer. The first ``pinned_blocks`` of a stream (attention sinks) never leave once they are in.
 
+    Of a stream's other slots a share of ``pin_newest`` is for its newest blocks, whatever the policy says.
     ``resident`` int32 [S, n] is the block of each slot, -1 where empty; each stream uses the first ``quota`` [S].
     """
 
     def __init__(
-        self, layer: int, geometry: Geometry, policy: Policy, pinned_blocks: int, quota: npt.NDArray[np.int64]
+        self,
+        layer: int,
+        geometry: Geometry,
+        policy: Policy,
+        pinned_blocks: int,
+        quota: npt.NDArray[np.int64],
+        pin_newest: float = 0.0,
     ) -> None:
         self.layer = layer
         self._pinned = pinned_blocks
         self._policy = policy
+        self._pin_newest = PinNewest(pin_newest, geometry.streams) if pin_newest else None
         self._listener = policy if isinstance(policy, UsesPlacement) else None
         self._slots = SlotMemory(geometry.streams, geometry.kv_block_bytes)
         self._nothing = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
@@ -151,7 +159,10 @@ class LayerPool:
 
     def _settle(self, plan: Plan, fetched: npt.NDArray[np.uint8], quota: npt.NDArray[np.int64]) -> tuple[int, int]:
         missed = np.where(plan.slot < 0, plan.selected, -1)
-        values = self._policy.values(self.layer, np.concatenate([self.resident, missed], axis=1))
+        blocks = np.concatenate([self.resident, missed], axis=1)
+        values = self._policy.values(self.layer, blocks)
+        if self._pin_newest is not None:
+            values = self._pin_newest.lift(values, blocks, quota - self._pinned)
         moved = pool.admit(
             self.resident,
             self._where,

@@ -125,7 +125,7 @@ class Runtime:
     def pool(self, layer: int, geometry: Geometry, newest: StreamWindows) -> LayerPool:
         """The hot pool of ``layer``. Raises MemoryLimitError naming what is needed."""
         quota = self.quota(layer, geometry, newest)
-        return LayerPool(layer, geometry, self.policy, self.config.sink_blocks, quota)
+        return LayerPool(layer, geometry, self.policy, self.config.sink_blocks, quota, self.config.pin_newest)
 
     def store(self, layer: int, geometry: Geometry) -> LayerStore:
         """The drive side of ``layer``."""

@@ -33,6 +33,9 @@ class TierOptions:
     ] = None
     bits: Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")] = TierConfig.bits
     policy: Annotated[str, typer.Option("--policy", help=f"Which blocks stay hot: {POLICIES}.")] = TierConfig.policy
+    pin_newest: Annotated[
+        float, typer.Option("--pin-newest", help="Share of the hot blocks that the newest take, whatever the policy.")
+    ] = TierConfig.pin_newest
     alpha: Annotated[
         float | None,
         typer.Option("--alpha", help="Share of the context's tokens that stays hot, such as 0.2, as it grows."),

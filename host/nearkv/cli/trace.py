@@ -33,12 +33,17 @@ DramFraction = Annotated[
     float, typer.Option("--dram-fraction", help="Share of the context's KV that may stay in DRAM.")
 ]
 
+PinNewest = Annotated[
+    float, typer.Option("--pin-newest", help="Share of the pool that the newest blocks take, whatever the policy says.")
+]
+
 
 @app.command()
 def replay(
     trace: Annotated[Path, typer.Argument(help="Trace file, from `nearkv trace record`.")],
     policy: Policies = ["all"],  # noqa: B006
     dram_fraction: DramFraction = 0.2,
+    pin_newest: PinNewest = 0.0,
     warm: Annotated[bool, typer.Option(help="Start from what the prompt's last queries attended to.")] = False,
     windows: Annotated[Path | None, typer.Option(help="Pool shares per layer and head, from `trace windows`.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
@@ -54,7 +59,8 @@ def replay(
 
         def replayed(fraction: float) -> dict[str, Replay]:
             pool = capacity(recorded, fraction) if plan is None else plan.blocks
-            return replay_all(recorded, warm_shares(recorded, pool) if warm else pool, chosen, warm=warm)
+            pool = warm_shares(recorded, pool) if warm else pool
+            return replay_all(recorded, pool, chosen, warm=warm, pin_newest=pin_newest)
 
         results = replayed(dram_fraction)
         title = f"{info.model}, {info.text}: {dram_fraction:.0%} of {int(recorded.tokens[-1]):,} tokens in DRAM"
