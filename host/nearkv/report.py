@@ -118,7 +118,7 @@ def scoring_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def write_json(path: Path, report: dict[str, Any]) -> None:
+def write_json(path: Path, report: dict[str, Any] | list[Any]) -> None:
     """Write ``report`` to ``path``, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)

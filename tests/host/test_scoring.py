@@ -22,9 +22,8 @@ from nearkv.cache.store import LayerStore
 from nearkv.selectors import SUMMARIES
 from nearkv_drivers.device import StorageError
 
-from tests.host.conftest import make_model
+from tests.host.answers import answer, smallest_limit
 from tests.host.memory_device import Done, MemoryDevice
-from tests.host.test_generate import answer, smallest_limit
 
 DIM, GROUP = 32, 2
 
@@ -205,16 +204,6 @@ def test_a_drive_that_fails_in_mid_command_leaves_nothing_half_done():
     assert shared._step.host_bytes == 0
     good.score(ask)
     assert shared._step.host_bytes > 0
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
-
-
-@pytest.fixture(scope="module")
-def ids():
-    return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
 
 
 def test_a_cache_whose_drive_fails_to_score_stays_as_it_was(model, ids, monkeypatch):

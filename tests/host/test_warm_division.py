@@ -10,7 +10,6 @@ import nearkv
 from nearkv.cache.observation import prompt_selections
 from nearkv.cache.tail import StreamWindows
 
-from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 
 PROMPT, BUDGET = 700, 192
@@ -46,11 +45,6 @@ def test_the_prompts_queries_select_as_a_decode_step_does(seed, heads, wanted, s
         expected = plainly(shares[:, query], first, wanted, 1, heads)
         for stream, row in enumerate(found[query]):
             assert set(row[row >= 0].tolist()) == expected[stream]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
 
 
 def tokens(batch):

@@ -100,11 +100,6 @@ def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tenso
     return view
 
 
-def block_addresses(blocks: npt.NDArray[np.uint8], index: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Host addresses of the blocks at flat ``index`` of a contiguous uint8 [..., block bytes] array."""
-    return np.asarray(address_of(blocks) + index * blocks.shape[-1], np.uint64)
-
-
 def block_grid(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Host addresses of the blocks of a contiguous uint8 [S, n, block bytes] array: uint64 [S, n]."""
     streams, count, size = blocks.shape
