@@ -22,6 +22,9 @@ from nearkv_drivers.wire import BLOCK_TOKENS, ContractError
 ROWS = 2 * BLOCK_TOKENS
 """Rows of a block."""
 
+SCALE_BYTES = 2
+"""Bytes of a row's scale."""
+
 LIMIT = 2.0**112
 """Values of this size and above have no codes: their rotation could leave float32's range."""
 
@@ -32,7 +35,13 @@ def code_bytes(head_dim: int, bits: int) -> int:
 
 
 def encode(
-    sources: npt.NDArray[np.uint64], codes: npt.NDArray[np.uint8], head_dim: int, bits: int, dtype: str, *, isa: str = ""
+    sources: npt.NDArray[np.uint64],
+    codes: npt.NDArray[np.uint8],
+    head_dim: int,
+    bits: int,
+    dtype: str,
+    *,
+    isa: str = "",
 ) -> tuple[npt.NDArray[np.uint16], int | None]:
     """Encode the blocks at ``sources`` (uint64 [n]) into the first bytes of each row of ``codes`` (uint8 [n, size]).
 
