@@ -1,9 +1,9 @@
 """Cold K and V in 8 or 4 bits in the live cache: what it costs in text quality, what it saves on the way.
 
-Each text is teacher-forced through a dense StaticCache and through three TieredCaches on emulated drives, which differ
+Each text is teacher-forced through a dense StaticCache and through three TieredCaches on emulated drives that differ
 in ``cold_bits`` only. All prefill in pieces, as `nearkv generate` does, so that what the later pieces read of the
-earlier ones counts as well. Then they decode the same tokens, one step each in turn, so that speeds compare on a machine
-whose own speed drifts. Differences are to the dense cache and to the cache without cold bits.
+earlier ones counts as well. Then they decode the same tokens, one step each in turn, so that speeds compare on a
+machine whose own speed drifts. Differences are to the dense cache and to the cache without cold bits.
 
     python bench/hybrid_precision.py MODEL TEXT TEXT... [--context 4096] [--tokens 192] [--json OUT.json]
 """
