@@ -140,3 +140,20 @@ def summary_shares(
 def choose_candidates(
     shares: npt.NDArray[np.float32], counts: npt.NDArray[np.int64], fractions: npt.NDArray[np.float64], sinks: int
 ) -> npt.NDArray[np.uint8]: ...
+def encode_blocks(
+    sources: npt.NDArray[np.uint64],
+    codes: npt.NDArray[np.uint8],
+    head_dim: int,
+    bits: int,
+    dtype: str,
+    isa: str = "",
+) -> tuple[npt.NDArray[np.uint16], int]: ...
+def decode_blocks(
+    codes: npt.NDArray[np.uint64],
+    scales: npt.NDArray[np.uint16],
+    targets: npt.NDArray[np.uint64],
+    head_dim: int,
+    bits: int,
+    dtype: str,
+    isa: str = "",
+) -> None: ...

@@ -85,6 +85,25 @@ def test_beta_and_a_first_stage_are_reported(nearkv, plain, home, text_file):
     assert answers[1] == answers[0]
 
 
+def test_cold_bits_are_reported_and_read_fewer_bytes(nearkv, plain, home, text_file):
+    for bits, block_bytes in ((None, 8192), (8, 4096)):
+        report_file = home / "report.json"
+        code, _, lines = nearkv(
+            "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 20, "--budget", 160,
+            "--dram-limit", "400KiB", "--json", report_file, *(["--cold-bits", bits] if bits else []),
+        )  # fmt: skip
+        assert code == 0, lines
+        report = json.loads(report_file.read_text())
+        assert report["config"]["cold_bits"] == report["placement"]["cold_bits"] == bits
+        assert report["placement"]["bytes_read_per_byte_used"] == (2 if bits else 1)  # 2,048 bytes of codes, a page
+        assert (report["dram_bytes"]["cold_scales"] > 0) == (bits is not None)
+        assert sum(report["dram_bytes"].values()) <= 400 << 10
+        assert any("8 bits per value" in line for line in lines) == (bits is not None)
+        fetched = report["placement"]["fetched_blocks_per_step"]
+        assert report["bytes_by_path_per_token"]["drive_to_host"] == pytest.approx(fetched * block_bytes)
+        assert fetched > 0
+
+
 def test_file_and_prompt_are_one_text(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     options = ["--model", plain, "--max-new-tokens", 1, "--json", report_file]
@@ -124,10 +143,11 @@ def test_compare_reports_what_others_rely_on(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     code, out, lines = nearkv(
         "compare", "--prompt-file", text_file, "--context", 400, "--tokens", 16, "--budget", 160, "--model", plain,
-        "--json", report_file,
+        "--cold-bits", 8, "--json", report_file,
     )  # fmt: skip
     assert code == 0, lines
     report = json.loads(report_file.read_text())
+    assert report["placement"]["cold_bits"] == 8
     assert report["delta_nll"] == pytest.approx(report["nll"]["nearkv"] - report["nll"]["dense"], abs=1e-9)
     assert abs(report["delta_nll"]) < 0.1
     assert 0 <= report["top1_agreement"] <= 1
@@ -199,6 +219,7 @@ def test_commands_that_run_a_model_take_every_tier_option(nearkv, monkeypatch, c
         (["generate", "hi", "--dram-limit", "much%"], "--dram-limit much%"),
         (["generate", "hi", "--dram-limit", "6 bananas"], "--dram-limit=6 bananas is not a size"),
         (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
+        (["generate", "hi", "--cold-bits", "16"], "cold_bits are 8 or 4 bits per value"),
         (["generate", "hi", "--beta", "fast"], "or 'adaptive', not 'fast'"),
         (["generate", "hi", "--first-stage", "infllm"], "no first stage is called 'infllm'; there are: mean_key, "),
         (["generate", "hi", "--window-plan", "/no/plan"], "/no/plan: no such window plan; make one with"),

@@ -73,7 +73,7 @@ def same(left, right):
 
 
 def balance(beta, **options):
-    return Balance(beta, CacheStats(), 8192, skewed=False, **options)
+    return Balance(beta, CacheStats(), Geometry(1, 1, 64, torch.float16, 4), skewed=False, **options)
 
 
 PARTS = st.lists(

@@ -154,6 +154,21 @@ class TieredLayer(CacheLayerMixin):
             if last > first:
                 self.store.seal(streams, staging.bytes[streams.start : streams.stop, first:last], adopt=False)
             self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
+        if self.store.cold is not None:
+            self._keep_sinks(staging)
+
+    def _keep_sinks(self, staging: BlockBuffer) -> None:
+        """Give sinks that are newest tokens no more to the pool while they are here as they were computed.
+
+        They never leave it, so they are read in full precision ever after.
+        """
+        newest = self.tail.streams
+        self._follow(newest)
+        for block in range(self._runtime.config.sink_blocks):
+            missing = (newest.first_block > block) & ~(self.pool.resident == block).any(axis=1)
+            if missing.any():
+                blocks = np.where(missing, block, -1).astype(np.int32)
+                self.pool.offer(blocks, np.ascontiguousarray(staging.bytes[:, block : block + 1]))
 
     def look_back(self) -> npt.NDArray[np.int32] | None:
         """After a prefill: let the drive score the prompt's last queries, and show them to the policy.

@@ -59,7 +59,7 @@ class ScoringRuntime:
         config, beside, first_stage = self._config, None, None
         if config.beta is not None:
             if self.balance is None:
-                self.balance = Balance(config.beta, self._stats, geometry.kv_block_bytes, skewed=config.beta_skew)
+                self.balance = Balance(config.beta, self._stats, geometry, skewed=config.beta_skew)
             beside = Beside(ScoreCopies(geometry, self._copied_blocks, self._expected), self.balance)
         if config.first_stage is not None:
             first_stage = FirstStage(

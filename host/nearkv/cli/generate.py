@@ -90,6 +90,8 @@ def _summary(report: dict[str, Any]) -> Table:
     hot = f"{placement['hot_tokens_fraction']:.1%} (bound: {placement['bound']})"
     table.add_row("tokens hot", hot)
     table.add_row("hot-pool hit rate", f"{report['hit_rate']:.1%}")
+    if placement["cold_bits"] is not None:
+        table.add_row("K and V on the drive", f"{placement['cold_bits']} bits per value")
     table.add_row("read from the drive per token", human_bytes(report["bytes_by_path_per_token"]["drive_to_host"]))
     for figure, value in scoring_rows(report):
         table.add_row(figure, value)

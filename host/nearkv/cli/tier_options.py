@@ -32,6 +32,13 @@ class TierOptions:
         typer.Option("--dram-limit", help="Host memory for KV during decode, such as 64MiB, or a share of the KV: 6%."),
     ] = None
     bits: Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")] = TierConfig.bits
+    cold_bits: Annotated[
+        int | None,
+        typer.Option(
+            "--cold-bits",
+            help="Bits per value of K and V on the drive: 8 or 4. Changes what attention reads. Default: the model's.",
+        ),
+    ] = TierConfig.cold_bits
     policy: Annotated[str, typer.Option("--policy", help=f"Which blocks stay hot: {POLICIES}.")] = TierConfig.policy
     pin_newest: Annotated[
         float, typer.Option("--pin-newest", help="Share of the hot blocks that the newest take, whatever the policy.")
