@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nearkv.policy import names
 from nearkv.selectors import SUMMARIES
+from nearkv.tiers.layout import LAYOUTS, POSITION
 from nearkv_drivers.wire import BLOCK_TOKENS
 
 ADAPTIVE = "adaptive"
@@ -30,6 +31,8 @@ class TierConfig:
     hot blocks, sinks apart, that its newest ones take whatever the policy says. ``warm_up`` fills the pool at the end
     of a prefill with the blocks that the prompt's last queries attended to most; without it, with the newest.
     ``expected_tokens`` sizes the drive extents of a stream so that they lie in one piece; a stream may grow past it.
+    ``layout`` is the order in which a prompt's KV blocks lie on the drive (:data:`nearkv.tiers.layout.LAYOUTS`): of
+    position, or such that those lie together that the prompt's last queries select together.
     ``beta`` lets the host score a part of the blocks beside the drive: host bytes per drive byte, or "adaptive", so
     that both finish together; None: the drive scores all. ``beta_skew`` adds the SmartSSD article's correction for
     uneven selections. ``first_stage`` names a summary of every block (:data:`nearkv.selectors.SUMMARIES`) that proposes
@@ -49,6 +52,7 @@ class TierConfig:
     pin_newest: float = 0.0
     warm_up: bool = True
     expected_tokens: int = 0
+    layout: str = POSITION
     beta: float | str | None = None
     beta_skew: bool = False
     first_stage: str | None = None
@@ -77,6 +81,8 @@ class TierConfig:
             raise ValueError(f"no policy is called {self.policy!r}; there are: {', '.join(names())}")
         if not 0 <= self.pin_newest <= 1:
             raise ValueError(f"pin_newest is a share of the hot blocks from 0 to 1, not {self.pin_newest:g}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"no layout is called {self.layout!r}; there are: {', '.join(LAYOUTS)}")
         self._check_scoring()
 
     def _check_scoring(self) -> None:

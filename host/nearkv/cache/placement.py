@@ -39,15 +39,20 @@ class PromptQueries:
             last = torch.cat([self._last, last], dim=2)[:, :, -PROMPT_QUERIES:]
         self._last, self.scale = last.clone(), scale
 
-    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
-        """The queries [batch, kv_heads, group, P, head_dim], and forget them; None if there are too few to judge by.
+    def last(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """The queries [batch, kv_heads, group, P, head_dim]; None if there are too few to judge by.
 
         ``tokens`` is the length of the shortest sequence: what lies before it are queries of padding.
         """
-        last, self._last = self._last, None
-        if last is None or min(last.shape[2], tokens) < MIN_QUERIES:
+        if self._last is None or min(self._last.shape[2], tokens) < MIN_QUERIES:
             return None
-        queries: torch.Tensor = last[:, :, -min(last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        queries: torch.Tensor = self._last[:, :, -min(self._last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        return queries
+
+    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """What :meth:`last` gives, and forget it."""
+        queries = self.last(kv_heads, tokens)
+        self._last = None
         return queries
 
 

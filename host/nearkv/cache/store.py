@@ -99,23 +99,37 @@ class LayerStore:
         self._pending: list[tuple[ReadHandle, npt.NDArray[np.uint8]]] = []
         self._scaling: tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]] | None = None
 
-    def seal(self, streams: range, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
+    def seal(
+        self,
+        streams: range,
+        blocks: npt.NDArray[np.uint8],
+        *,
+        adopt: bool,
+        order: npt.NDArray[np.int64] | None = None,
+    ) -> None:
         """Put ``blocks`` (uint8 [R, n, kv block bytes]) of R ``streams`` behind those already sealed, equally many.
 
         The writes are in flight when this returns; ``blocks`` must not change until :meth:`settle`. ``adopt`` lets the
-        blocks join a stream's last segment where its scale allows. Raises ContractError naming layer, head and token
+        blocks join a stream's last segment where its scale allows. ``order`` (int64 [R, n], rows of permutations) is
+        the order in which the KV blocks lie on the drive; ``blocks`` may be brought into it in place. Score blocks are
+        always in order of position, which is what the kernel counts. Raises ContractError naming layer, head and token
         for keys that are not finite; where K and V are encoded, for values as well.
         """
         first, count = int(self.sealed[streams[0]]), blocks.shape[1]
         stored = blocks if self.cold is None else self.cold.encode(streams, blocks, first)
         segments = self._encode(streams, blocks, first, adopt)
         self._reserve_tables(first + count)
-        for stream, rows, written, (segment, number) in zip(streams, blocks, stored, segments, strict=True):
+        orders = [np.arange(count)] * len(streams) if order is None else order
+        for stream, rows, written, (segment, number), lie in zip(
+            streams, blocks, stored, segments, orders, strict=True
+        ):
             self._append_scores(self.streams[stream], segment, number)
             self._crc[stream, first : first + count] = native.crc32c_rows(written)
-            self._append_kv(stream, written, first)
             for keeper in self.keepers:
                 keeper.sealed(stream, first, rows, segment.blocks)
+            if order is not None:
+                written[:] = written[lie]
+            self._append_kv(stream, written, first + lie)
         self.sealed[streams] += count
 
     @property
@@ -278,18 +292,18 @@ class LayerStore:
             self._pending.append(extent.append(part, self._device))
             blocks = blocks[len(part) :]
 
-    def _append_kv(self, stream: int, blocks: npt.NDArray[np.uint8], first: int) -> None:
+    def _append_kv(self, stream: int, blocks: npt.NDArray[np.uint8], numbers: npt.NDArray[np.int64]) -> None:
+        """Write ``blocks`` [n, bytes], the stream's blocks ``numbers`` [n], one behind the other."""
         index, size = self.streams[stream], self.geometry.drive_block_bytes
         done = 0
         while done < len(blocks):
             if not index.kv_room:
-                index.kv_room = max(self._expected - first - done, len(blocks) - done, GROWTH_BLOCKS)
+                index.kv_room = max(self._expected - int(self.sealed[stream]) - done, len(blocks) - done, GROWTH_BLOCKS)
                 index.kv_next = self._allocator.allocate(index.kv_room * size, "kv")
             count = min(index.kv_room, len(blocks) - done)
             part = blocks[done : done + count].reshape(-1)
             self._pending.append((self._device.write(index.kv_next, part), part))
-            at = slice(first + done, first + done + count)
-            self._kv_offset[stream, at] = index.kv_next + np.arange(count) * size
+            self._kv_offset[stream, numbers[done : done + count]] = index.kv_next + np.arange(count) * size
             index.kv_next += count * size
             index.kv_room -= count
             done += count

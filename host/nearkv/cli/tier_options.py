@@ -13,6 +13,7 @@ import typer
 from nearkv.cache.config import ADAPTIVE, TierConfig
 from nearkv.cli.options import POLICIES, Budget
 from nearkv.selectors import SUMMARIES
+from nearkv.tiers.layout import LAYOUTS
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers import DeviceError
 from nearkv_drivers.urls import parse_size
@@ -51,6 +52,9 @@ class TierOptions:
         Path | None,
         typer.Option("--window-plan", help="Divides the hot blocks over layers and heads: `nearkv trace windows`."),
     ] = None
+    layout: Annotated[
+        str, typer.Option("--layout", help=f"Order of a prompt's blocks on the drive: {', '.join(LAYOUTS)}.")
+    ] = TierConfig.layout
     beta: Annotated[
         str | None,
         typer.Option("--beta", help=f"Host bytes scored per drive byte, or {ADAPTIVE}. Default: the drive scores all."),
