@@ -62,7 +62,8 @@ class QuestInt8(SummaryTable):
     def _estimate(self, streams: IntArray, counts: IntArray, queries: FloatArray) -> Estimate:
         """Never below the exact log-mass, up to rounding in float32."""
         rows, offset, step = (self._arrays[name] for name in ("rows", "offset", "step"))
-        features = sides(queries) * np.tile(step[streams], 2)
+        features = sides(queries)
+        features.reshape(*queries.shape[:2], 2, -1)[:] *= step[streams][:, None]
         base = np.matmul(queries, offset[streams, 0, :, None]) + LOG_TOKENS
         read = int(counts.sum()) * rows.shape[2] + len(streams) * 2 * offset[0].nbytes
         return Estimate(summary.products(rows, streams, counts, features) + base, read)
