@@ -54,6 +54,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
                               "${NEARKV_AVX512_FLAGS};-mfma;-ffp-contract=fast")
 endif()
 
+# Nor has a first stage's estimate.
+set_source_files_properties(kernel/summary.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
+
 nanobind_add_module(_kernel NB_STATIC NOMINSIZE ${NEARKV_KERNEL_SOURCES})
 # No errno and no floating-point traps, so that rint and division vectorise; rounding stays as written.
 # Vector types pass between functions of one file only, so their calling convention does not matter.

@@ -1,7 +1,7 @@
 """The native kernel and codec; ``nearkv_drivers.native`` documents and wraps it."""
 
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -130,12 +130,14 @@ def share_budget(
     room: int,
     sinks: int,
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]: ...
-def summary_shares(
-    rows: npt.NDArray[np.uint8],
+def summary_products(
+    rows: npt.NDArray[Any],
     streams: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
     features: npt.NDArray[np.float32],
-    outside: npt.NDArray[np.float32],
+) -> npt.NDArray[np.float32]: ...
+def summary_shares(
+    log_mass: npt.NDArray[np.float32], counts: npt.NDArray[np.int64], outside: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]: ...
 def choose_candidates(
     shares: npt.NDArray[np.float32], counts: npt.NDArray[np.int64], fractions: npt.NDArray[np.float64], sinks: int

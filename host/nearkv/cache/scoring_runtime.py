@@ -46,7 +46,7 @@ class ScoringRuntime:
         if config.first_stage is not None:
             kind = SUMMARIES[config.first_stage]
             self._summarised_blocks = expected
-            reserved += streams * (expected * kind.row_bytes(geometry.head_dim) + kind.stream_bytes(geometry.head_dim))
+            reserved += streams * kind.stream_bytes(geometry.head_dim, expected)
         if config.beta is not None:
             room = int(max(spare - reserved, 0) * COPIES_SHARE) // (streams * geometry.score_block_bytes)
             share = 1.0 if isinstance(config.beta, str) else config.beta / (1 + config.beta)
