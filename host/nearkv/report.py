@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from nearkv.cache.tiered import TieredCache
@@ -118,20 +114,6 @@ def scoring_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("blocks scored after the first stage", f"{stage['scored_share']:.1%}"))
         rows.append(("selected mass that it keeps (audits)", f"{stage['kept_mass']:.2%}"))
     return rows
-
-
-def write_json(path: Path, report: dict[str, Any] | list[Any]) -> None:
-    """Write ``report`` to ``path``, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 def human_bytes(count: float) -> str:

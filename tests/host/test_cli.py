@@ -302,11 +302,28 @@ def test_a_dram_limit_that_is_too_small(fails, plain):
     fails("generate", TEXT, "--model", plain, "--dram-limit", "1KiB", said="a DRAM limit of 1,024 bytes is too small")
 
 
-def test_a_report_that_cannot_be_written(nearkv, plain, home, text_file):
-    report = text_file / "report.json"
-    code, out, lines = nearkv("generate", "hi", "--model", plain, "--max-new-tokens", 4, "--json", report)
+@pytest.mark.parametrize("command", [["generate", "hi"], ["compare"], ["demo"]], ids=lambda words: words[0])
+def test_a_report_that_cannot_be_written_is_refused_before_the_model_runs(fails, text_file, home, command):
+    prompt = [] if command == ["demo"] else ["--prompt-file", text_file]
+    for report in (text_file / "report.json", home):
+        fails(*command, *prompt, "--model", "nobody/nothing", "--json", report, said=f"{report}")
+
+
+def test_a_report_does_not_overwrite_the_text_or_the_plan(fails, text_file):
+    text = text_file.read_text()
+    options = ["--prompt-file", text_file, "--model", "nobody/nothing", "--json", "text.txt"]
+    for command in ("generate", "compare"):
+        fails(command, *options, said="text.txt is read by this command: write to another file")
+    assert text_file.read_text() == text
+
+
+def test_an_answer_is_not_lost_with_its_report(nearkv, plain, home, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "report.json")
+
+    monkeypatch.setattr("nearkv.cli.generate.write_json", full)
+    code, out, lines = nearkv("generate", "hi", "--model", plain, "--max-new-tokens", 4, "--json", "report.json")
     assert code == 1
-    assert out.strip("\n")  # the answer is not lost with the report
-    assert lines[-1].startswith("error: ")
-    assert "text.txt" in lines[-1]
-    assert files(home) == {text_file}
+    assert out.strip("\n")
+    assert lines[-1] == "error: No space left on device (report.json)"
+    assert not files(home)

@@ -153,6 +153,7 @@ def test_nothing_is_lost_and_the_budget_holds(seed, prompt, spare, alpha, watche
         plan = None
         if planned:
             blocks = np.random.default_rng(seed).integers(0, 9, (LAYERS, KV_HEADS))
+            blocks[0, 0] += not blocks.any()  # a plan without a block is refused
             plan = f"{folder}/plan.json"
             WindowPlan("drawn", blocks, blocks).save(plan)
         limit = SMALLEST + spare * 7919

@@ -15,8 +15,9 @@ from nearkv.cache.tiered import TieredCache
 from nearkv.cli import options
 from nearkv.cli.progress import tokens_bar
 from nearkv.cli.tier_options import TierOptions, takes_tier_options
+from nearkv.files import check_output, read_text, write_json
 from nearkv.loading import LoadedModel, load
-from nearkv.report import human_bytes, kv_bytes_per_token, path_counters, run_report, scoring_rows, write_json
+from nearkv.report import human_bytes, kv_bytes_per_token, path_counters, run_report, scoring_rows
 from nearkv.session import Session, stop_tokens
 
 
@@ -37,6 +38,7 @@ def generate(
         raise typer.BadParameter("give a prompt, --prompt-file, or both")
     console, notes = Console(soft_wrap=True), Console(stderr=True)
     text = _prompt_text(prompt, prompt_file)
+    check_output(json_file, prompt_file, window_plan)
     loaded = load(model)
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
@@ -66,7 +68,7 @@ def generate(
 
 def _prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
     """The text to read, then the prompt, whichever are given."""
-    return "\n\n".join(part for part in (prompt_file and options.read_text(prompt_file), prompt) if part)
+    return "\n\n".join(part for part in (prompt_file and read_text(prompt_file), prompt) if part)
 
 
 def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
