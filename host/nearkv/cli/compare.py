@@ -33,7 +33,7 @@ def compare(
 ) -> None:
     """Compare nearkv with a dense StaticCache: likelihood, agreement, speed, memory, selected attention mass."""
     text = read_text(prompt_file)
-    check_output(json_file, prompt_file, window_plan)
+    check_output(json_file, prompt_file, tiers.window_plan)
     loaded = load(model)
     ids = loaded.encode(text)
     if len(ids) < context + tokens:

@@ -38,7 +38,7 @@ def generate(
         raise typer.BadParameter("give a prompt, --prompt-file, or both")
     console, notes = Console(soft_wrap=True), Console(stderr=True)
     text = _prompt_text(prompt, prompt_file)
-    check_output(json_file, prompt_file, window_plan)
+    check_output(json_file, prompt_file, tiers.window_plan)
     loaded = load(model)
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
