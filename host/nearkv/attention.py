@@ -59,6 +59,8 @@ def attach(model: PreTrainedModel) -> PreTrainedModel:
     Other caches keep working (they go to SDPA). Returns the model. Raises UnsupportedError naming what the model has
     that nearkv does not support.
     """
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(f"attach takes a transformers model, not {type(model).__name__}")
     layer_plan(model.config)
     if not getattr(model, "_supports_attention_backend", False):
         raise UnsupportedError(f"{type(model).__name__} does not let its attention function be replaced")

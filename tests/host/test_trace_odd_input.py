@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from nearkv.cli.trace import app
 from nearkv.tiers.window_scaling import WindowPlan
-from nearkv.trace.cli import app
 from nearkv.trace.format import TraceError, load, save
 from nearkv.trace.replay import replay_all
 

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 
 from nearkv.cache.buffers import BlockBuffer
+from nearkv.cache.claim import Claim
+from nearkv.cache.cold import ColdBlocks
 from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
@@ -47,6 +49,7 @@ class Runtime:
         self.config = config
         self.device = device
         self.layers = list(layers)
+        self._claim = Claim(device)
         self.policy = create(config.policy)
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
@@ -71,17 +74,19 @@ class Runtime:
         """The geometry of a layer whose first ``keys`` are [batch, kv_heads, n, head_dim]."""
         batch, kv_heads, tokens, head_dim = keys.shape
         if self._bits is None:
+            self._claim.take()
             # The batch is known from here on: whether this cache starts in an emergency is decided now.
             kv_bytes = batch * max(tokens, self.config.expected_tokens) * kv_heads * 2 * head_dim * keys.element_size()
             self._watch(batch, kv_bytes)
             active = self._emergency is not None and self._emergency.active
             self._bits = self._emergency.settings.bits if self._emergency and active else self.config.bits
-        return Geometry(batch, kv_heads, head_dim, keys.dtype, self._bits)
+        return Geometry(batch, kv_heads, head_dim, keys.dtype, self._bits, self.config.cold_bits)
 
     def begin_step(self, layer: int, geometry: Geometry, newest: StreamWindows) -> None:
         """A decode step of ``layer``; the first one's stands for the model's."""
         if layer != self.layers[0]:
             return
+        self._claim.check()
         self.stats.steps += 1
         if self._emergency is not None:
             tokens = int((newest.first_block * BLOCK_TOKENS + newest.tokens).sum())
@@ -125,13 +130,15 @@ class Runtime:
     def pool(self, layer: int, geometry: Geometry, newest: StreamWindows) -> LayerPool:
         """The hot pool of ``layer``. Raises MemoryLimitError naming what is needed."""
         quota = self.quota(layer, geometry, newest)
-        return LayerPool(layer, geometry, self.policy, self.config.sink_blocks, quota)
+        return LayerPool(layer, geometry, self.policy, self.config.sink_blocks, quota, self.config.pin_newest)
 
     def store(self, layer: int, geometry: Geometry) -> LayerStore:
         """The drive side of ``layer``."""
-        return LayerStore(
-            layer, geometry, self.device, self.allocator, math.ceil(self.config.expected_tokens / BLOCK_TOKENS)
-        )
+        expected = math.ceil(self.config.expected_tokens / BLOCK_TOKENS)
+        cold = None
+        if geometry.cold_bits is not None:
+            cold = ColdBlocks(layer, geometry, None if self.config.dram_limit is None else expected, expected)
+        return LayerStore(layer, geometry, self.device, self.allocator, expected, cold)
 
     def scorer(self, layer: int, geometry: Geometry, store: LayerStore) -> LayerScorer:
         """What scores the blocks of ``layer``."""
@@ -144,11 +151,11 @@ class Runtime:
         blocks: npt.NDArray[np.int64],
         addresses: npt.NDArray[np.uint64],
     ) -> int:
-        """Read ``blocks`` of ``streams`` from the drive to host ``addresses``, all [n], and check them.
+        """Read ``blocks`` of ``streams`` from the drive to host ``addresses``, all [n]; check and decode them.
 
         Passes through the link's cap where an emergency mode may set one. Returns the number of drive reads.
         """
-        nbytes = len(streams) * store.geometry.kv_block_bytes
+        nbytes = len(streams) * store.geometry.drive_block_bytes
         link = None if self._emergency is None else self._emergency.link
         if link is not None:
             with self.stats.timed("link"):
@@ -158,6 +165,9 @@ class Runtime:
         if link is not None:
             link.measured(nbytes, time.perf_counter() - start)
         store.verify(streams, blocks, addresses)
+        if store.cold is not None:
+            with self.stats.timed("decode"):
+                store.decode(streams, blocks, addresses)
         return reads
 
     def write_behind(self, store: LayerStore) -> None:
@@ -170,6 +180,7 @@ class Runtime:
 
     def staging(self, geometry: Geometry, user: LayerStore, blocks: int, device: torch.device) -> BlockBuffer:
         """The buffer of one layer's full KV, at least ``blocks`` per stream, once its last user's writes are done."""
+        self._claim.check()
         if self._staging_user is not None:
             self._staging_user.settle()
         self._staging_user = user

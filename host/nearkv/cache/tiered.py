@@ -43,7 +43,11 @@ class TieredCache(Cache):
     ) -> None:
         if config is not None and settings:
             raise TypeError("give either a TierConfig or its settings, not both")
-        model_config = model if isinstance(model, PreTrainedConfig) else model.config
+        if config is not None and not isinstance(config, TierConfig):
+            raise TypeError(f"config is a nearkv.TierConfig, not {type(config).__name__}")
+        if not isinstance(device, str) and not hasattr(device, "submit"):
+            raise TypeError(f"a device is a URL such as emulated:/data/kv.drive or a Device, not {device!r}")
+        model_config = model if isinstance(model, PreTrainedConfig) else _model(model).config
         plan = layer_plan(model_config)
         if not isinstance(model, PreTrainedConfig) and not str(model.config._attn_implementation).startswith(ATTENTION):
             raise UnsupportedError("the model does not use nearkv's attention yet: call nearkv.attach(model) first")
@@ -83,6 +87,7 @@ class TieredCache(Cache):
             "hot_pool": sum(layer.pool.nbytes for layer in layers),
             "newest": sum(layer.tail.nbytes for layer in layers),
             "in_flight": sum(layer.store.in_flight_bytes for layer in layers),
+            "cold_scales": sum(layer.store.cold.nbytes for layer in layers if layer.store.cold is not None),
             "windows": sum(layer.nbytes for layer in self.layers if isinstance(layer, WindowLayer)),
             **self._runtime.scoring.dram_bytes(),
             **self._runtime.buffer_bytes,
@@ -152,6 +157,12 @@ class TieredCache(Cache):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _model(model: object) -> PreTrainedModel:
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(f"a transformers model or its config is needed, not {type(model).__name__}")
+    return model
 
 
 def _window_plan(config: TierConfig, layers: int, model: PreTrainedConfig) -> WindowPlan | None:

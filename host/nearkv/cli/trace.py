@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from nearkv.cache.config import TierConfig
+from nearkv.cli import options
 from nearkv.errors import UnsupportedError
 from nearkv.files import check_output, read_text, write_json
 from nearkv.policy import names
@@ -26,14 +28,28 @@ CURVE = (0.75, 1.0, 1.25, 1.5, 2.0)
 """DRAM fractions of a plot, relative to the one asked for."""
 
 
+Policies = Annotated[
+    list[str], typer.Option("--policy", help=f"Which blocks stay hot (may be repeated): all, {options.POLICIES}.")
+]
+DramFraction = Annotated[float, typer.Option("--dram-fraction", help="Share of the prompt's KV that may stay in DRAM.")]
+OwnFraction = Annotated[
+    float | None,
+    typer.Option(
+        "--dram-fraction", help="Share of the prompt's KV that may stay in DRAM.", show_default=str(DRAM_FRACTION)
+    ),
+]
+"""None where nobody asked for one: windows have a share of their own."""
+PinNewest = Annotated[
+    float, typer.Option("--pin-newest", help="Share of the pool that the newest blocks take, whatever the policy says.")
+]
+
+
 @app.command()
 def replay(
     trace: Annotated[Path, typer.Argument(help="Trace file, from `nearkv trace record`.")],
-    policy: Annotated[list[str], typer.Option(help="Policy to replay (may be repeated), or all.")] = ["all"],  # noqa: B006
-    dram_fraction: Annotated[
-        float | None,
-        typer.Option(help="Share of the prompt's KV that may stay in DRAM.", show_default=str(DRAM_FRACTION)),
-    ] = None,
+    policy: Policies = ["all"],  # noqa: B006
+    dram_fraction: OwnFraction = None,
+    pin_newest: PinNewest = 0.0,
     warm: Annotated[bool, typer.Option(help="Start from what the prompt's last queries attended to.")] = False,
     windows: Annotated[Path | None, typer.Option(help="Pool shares per layer and head, from `trace windows`.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
@@ -51,7 +67,8 @@ def replay(
 
         def replayed(fraction: float) -> dict[str, Replay]:
             pool = capacity(recorded, fraction) if plan is None else plan.blocks
-            return replay_all(recorded, warm_shares(recorded, pool) if warm else pool, chosen, warm=warm)
+            pool = warm_shares(recorded, pool) if warm else pool
+            return replay_all(recorded, pool, chosen, warm=warm, pin_newest=pin_newest)
 
         results = replayed(fraction)
         share = fraction if plan is None else _planned_share(plan, recorded)
@@ -71,9 +88,7 @@ def replay(
 def windows(
     traces: Annotated[list[Path], typer.Argument(help="Trace files to learn from, of one model.")],
     output: Annotated[Path, typer.Argument(help="Plan to write (JSON), for this model.")],
-    dram_fraction: Annotated[
-        float, typer.Option(help="Share of the first trace's prompt KV that may stay in DRAM.")
-    ] = DRAM_FRACTION,
+    dram_fraction: DramFraction = DRAM_FRACTION,
     greedy: Annotated[bool, typer.Option(help="Solve the knapsack greedily instead of exactly.")] = False,
 ) -> None:
     """Divide the pool over layers and heads by what each makes of it (2-D window scaling)."""
@@ -96,10 +111,10 @@ def windows(
 def record(
     prompt_file: Annotated[Path, typer.Argument(help="Text to run through the model.")],
     output: Annotated[Path, typer.Argument(help="Trace file to write.")],
-    model: Annotated[str, typer.Option(help="Model folder, .gguf file or cached hub id.")] = "smollm2-135m-instruct",
+    model: options.ModelName = options.DEFAULT_MODEL,
     context: Annotated[int, typer.Option(min=1, help="Tokens of the text to take.")] = 8192,
     steps: Annotated[int, typer.Option(min=1, help="Decode steps to record, the last of those tokens.")] = 480,
-    budget: Annotated[int, typer.Option(help="Tokens that attention may read per step and layer.")] = 1024,
+    budget: options.Budget = TierConfig.budget,
 ) -> None:
     """Record what exact scores would select in the last steps of a text, in one dense pass."""
     from nearkv.loading import load as load_model
@@ -112,8 +127,7 @@ def record(
         ids = loaded.tokenizer(text, return_tensors="pt").input_ids[:, :context]
         if ids.shape[1] < context:
             raise TraceError(f"{prompt_file} has {ids.shape[1]} tokens, --context {context} were asked for")
-        if (warning := loaded.length_warning(context)) is not None:
-            typer.echo(warning, err=True)
+        options.warn_of_length(loaded, context)
         with Progress(console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("recording layers", total=loaded.model.config.num_hidden_layers)
             trace = record_dense(
