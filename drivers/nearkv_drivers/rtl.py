@@ -1,4 +1,4 @@
-"""``rtl:PATH?ddr=SIZE&latency=TIME&bandwidth=SIZE``: a SmartSSD whose kernel is the RTL, simulated in this process.
+"""``rtl:PATH?ddr=SIZE&latency=TIME&bandwidth=RATE``: a SmartSSD whose kernel is the RTL, simulated in this process.
 
 The drive and device DRAM are those of the emulated drive; every score comes from the Verilated kernel, cycle by cycle,
 over a memory with the given latency and bandwidth (per second, of all ports together). Results are those of the
@@ -19,7 +19,7 @@ from nearkv_drivers.native_kernel import reduce_native
 from nearkv_drivers.rtl_build import library
 from nearkv_drivers.rtl_figures import KERNEL_HZ
 from nearkv_drivers.rtl_kernel import RtlKernel
-from nearkv_drivers.urls import DeviceUrl
+from nearkv_drivers.urls import DeviceUrl, parse_size
 
 DEFAULT_DDR = 4 << 30
 """Device DRAM of a SmartSSD in bytes; host memory is taken as it fills."""
@@ -27,7 +27,7 @@ DEFAULT_DDR = 4 << 30
 DEFAULT_LATENCY = "200ns"
 """From a read's address to its first beat through a platform's interconnect and DDR4 controller."""
 
-DEFAULT_BANDWIDTH = 19_200_000_000
+DEFAULT_BANDWIDTH = "19.2GB/s"
 """DDR4-2400, 64 bits wide: 64 bytes in each cycle of a 300 MHz kernel."""
 
 MAX_LATENCY_CYCLES = 1 << 19
@@ -48,6 +48,13 @@ def latency_cycles(text: str) -> int:
     return cycles
 
 
+def bytes_per_second(text: str) -> int:
+    """Bytes per second of a bandwidth such as ``19.2GB/s`` or ``3GB``; DeviceError for anything else, and for none."""
+    if not (bandwidth := parse_size(text.removesuffix("/s"), "bandwidth")):
+        raise DeviceError(f"bandwidth={text} moves nothing: give bytes per second, such as 19.2GB/s")
+    return bandwidth
+
+
 def open_url(url: DeviceUrl) -> HardwareDevice:
     """Open the simulated drive that ``url`` names; the first one builds the simulation (minutes).
 
@@ -59,12 +66,10 @@ def open_url(url: DeviceUrl) -> HardwareDevice:
         raise DeviceError(f"'{url.text}' names no file: write rtl:PATH, for example rtl:/data/kv.drive")
     dram_bytes = url.size("ddr", DEFAULT_DDR)
     latency = latency_cycles(url.options.get("latency", DEFAULT_LATENCY))
-    bandwidth = url.size("bandwidth", DEFAULT_BANDWIDTH)
-    if not bandwidth:
-        raise DeviceError("bandwidth=0 moves nothing: give bytes per second, such as 19.2GB")
+    bandwidth = bytes_per_second(url.options.get("bandwidth", DEFAULT_BANDWIDTH))
+    memory = aligned_buffer(dram_bytes, HUGE_PAGE)
     frames = FrameTable(dram_bytes)  # refuses a size that is too small before the file exists
     path = library()
-    memory = aligned_buffer(dram_bytes, HUGE_PAGE)
     drive = DriveFile(url.path)
     capabilities = Capabilities(
         "simulated RTL kernel",

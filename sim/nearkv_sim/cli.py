@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearkv.extras import require
+from nearkv.files import check_output, write_json
 
 app = typer.Typer(help="Simulate the score kernel's RTL: benches, coverage, throughput.", no_args_is_help=True)
 
@@ -83,17 +83,17 @@ def bench(
 ) -> None:
     """Throughput on streams of 4 MiB and more, counted in cycles of the simulated kernel."""
     _need_simulators()
-    from nearkv_sim.report import throughput_lines, write_rows
+    from nearkv_sim.report import throughput_lines
     from nearkv_sim.throughput import bench as rows_of
 
+    check_output(json_file)
     rows = []
     for row in rows_of(full=not quick):
         rows.append(row)
         lines = throughput_lines([row])
         typer.echo("\n".join(lines if len(rows) == 1 else lines[1:]))
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(rows, json_file)
+        write_json(json_file, rows)
 
 
 @app.command("check-ports")
@@ -108,11 +108,11 @@ def check_ports(
     require("pyverilog", "sim", "Reading Verilog")
     from nearkv_sim.check_ports import check
 
+    check_output(json_file, *files)
     report = check(files)
     typer.echo("\n".join(report.lines()))
     if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(report.document(), indent=1) + "\n", encoding="utf-8")
+        write_json(json_file, report.document())
     if not report.passed:
         raise typer.Exit(1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,3 @@ def throughput_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
             f"{row['beats']:>8} {row['cycles']:>8} {row['beats_per_cycle']:>12.4f} {row['end_to_end']:>11.4f}"
         )
     return lines
-
-
-def write_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Throughput rows as JSON."""
-    path.write_text(json.dumps(list(rows), indent=1) + "\n")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import nearkv_drivers
 from nearkv_drivers.device import Device, DeviceError
+from nearkv_drivers.rtl import bytes_per_second
 from nearkv_drivers.urls import SCHEMES, Scheme, parse_rate, parse_size, parse_url
 
 
@@ -34,6 +35,19 @@ def test_what_is_no_size_is_named(text):
 @pytest.mark.parametrize(("text", "rate"), [("1.5GiB/s", 1.5 * (1 << 30)), ("300MB/s", 3e8), (" 7 B/s ", 7)])
 def test_rates(text, rate):
     assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["19.2GB/s", "19.2GB", "19200000000"])
+def test_a_simulated_bandwidth_may_name_its_second(text):
+    assert bytes_per_second(text) == 19_200_000_000
+
+
+@pytest.mark.parametrize("scheme", ["emulated", "rtl"])
+@pytest.mark.parametrize("size", ["9999TiB", "99999999999TiB"])
+def test_more_device_memory_than_the_machine_gives_is_refused(tmp_path, scheme, size):
+    with pytest.raises(DeviceError, match=r"does not give [\d,]+ bytes of memory: ask for less \(ddr=\)"):
+        nearkv_drivers.open(f"{scheme}:{tmp_path}/kv.drive?ddr={size}")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_url_is_taken_apart():

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 pytest.importorskip("cocotb", reason="nearkv sim needs cocotb (nearkv[sim])")
-from nearkv.errors import UnsupportedError
+from nearkv.errors import InputError, UnsupportedError
 from nearkv_sim import runner as sim_runner
 from nearkv_sim import soak, throughput
 from nearkv_sim.cli import app
@@ -96,3 +96,13 @@ def test_a_soak_that_failed_exits_with_1(monkeypatch):
     assert result.exit_code == 1
     assert "reproduce: nearkv sim soak --seed 8 --starts 1 --sleep" in result.stdout
     assert asked == [(7, 2)]
+
+
+def test_a_report_on_ports_does_not_overwrite_the_kernel(tmp_path):
+    pytest.importorskip("pyverilog", reason="reading Verilog needs pyverilog (nearkv[sim])")
+    kernel = tmp_path / "kernel.v"
+    kernel.write_text("module nearkv_kernel; endmodule\n")
+    result = invoke("check-ports", str(kernel), "--json", str(kernel))
+    assert isinstance(result.exception, InputError)
+    assert "kernel.v is read by this command: write to another file" in str(result.exception)
+    assert kernel.read_text() == "module nearkv_kernel; endmodule\n"
