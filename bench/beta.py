@@ -27,7 +27,7 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 import nearkv
-from nearkv.report import write_json
+from nearkv.files import write_json
 from nearkv.session import Session
 from nearkv_drivers.native_kernel import NativeKernel
 from nearkv_drivers.pacing import Pace, PacedKernel

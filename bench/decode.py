@@ -23,7 +23,7 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, LlamaConfig, StaticCache
 
 import nearkv
-from nearkv.report import write_json
+from nearkv.files import write_json
 from nearkv.session import Session
 from nearkv_drivers.device import ALIGNMENT
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import nearkv_drivers
-from nearkv.report import write_json
+from nearkv.files import write_json
 from nearkv_drivers import native
 from nearkv_drivers.device import ALIGNMENT, Mode, Run, ScoreRequest
 from nearkv_drivers.drive_file import DriveFile

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from nearkv.contract import block_bytes, pack_blocks
-from nearkv.report import write_json
+from nearkv.files import write_json
 from nearkv_drivers.device import Mode
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.memory import aligned_buffer

@@ -34,7 +34,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from nearkv.report import write_json
+from nearkv.files import write_json
 from nearkv_drivers import native
 from nearkv_drivers.native import KernelRequest, KernelRun
 from nearkv_drivers.wire import Segment

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nearkv_drivers.device import Capabilities, DeviceError, Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.frames import page_mask
 from nearkv_drivers.kernel import Command
-from nearkv_drivers.runs import Places, RunTable, ScatteredRuns, run_table
+from nearkv_drivers.runs import Places, RunTable, ScatteredRuns, changes, run_table, stretches
 from nearkv_drivers.wire import EMPTY, block_bytes
 
 LAYOUTS = 1 << 14
@@ -106,8 +106,8 @@ class ScatteredLayout:
         slabs = offsets // slab_bytes
         self.at = offsets - slabs * slab_bytes
         ends = self.at + counts * size
-        edges = np.flatnonzero(np.diff(slabs, prepend=-1))  # neighbours in one slab, usually all of them
-        self.which = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(slabs)))
+        edges, runs = stretches(changes(slabs, 0))  # neighbours in one slab, usually all of them
+        self.which = np.repeat(np.arange(len(edges)), runs)
         first, last = np.minimum.reduceat(self.at, edges), np.maximum.reduceat(ends, edges)
         parts = zip(slabs[edges].tolist(), first.tolist(), last.tolist(), strict=True)
         self.spans = [(slab, page_mask(begin, end)) for slab, begin, end in parts]

@@ -103,4 +103,4 @@ def test_the_command_records_a_text(tmp_path):
 
     short = CliRunner().invoke(app, [*arguments, "--context", "401"])
     assert short.exit_code == 1
-    assert "has 400 tokens, 401 were asked for" in short.output
+    assert "has 400 tokens, --context 401 were asked for" in short.output

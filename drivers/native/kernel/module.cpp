@@ -21,4 +21,5 @@ NB_MODULE(_kernel, module) {
   nearkv::bind_selection(module);
   nearkv::bind_summary(module);
   nearkv::bind_attend(module);
+  nearkv::bind_row_codec(module);
 }

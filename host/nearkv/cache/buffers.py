@@ -86,9 +86,10 @@ class BlockBuffer:
         """Host address of each (stream, position) block."""
         return self._grid[streams, positions]
 
-    def grid(self, count: int) -> npt.NDArray[np.uint64]:
-        """Host addresses of the first ``count`` blocks of every stream: uint64 [S, count]."""
-        return self._grid[:, :count]
+    @property
+    def grid(self) -> npt.NDArray[np.uint64]:
+        """Host address of every block: uint64 [S, blocks]."""
+        return self._grid
 
 
 def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tensor:

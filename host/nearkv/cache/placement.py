@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nearkv.cache.attend import stream_queries
+from nearkv.cache.attend import Queries
 from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.tail import StreamWindows
 from nearkv.policy.pin_newest import newest_first, pinned_blocks
@@ -21,8 +21,8 @@ from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
 PROMPT_QUERIES = 32
 """Queries looked at; with the weights of ``prompt_shares`` older ones hardly count."""
 
-TailMass = Callable[[torch.Tensor, float], npt.NDArray[np.int32]]
-"""Log-mass int32 [S, group] of the newest tokens under queries [batch, kv_heads, group, head_dim], and a scale."""
+TailMass = Callable[[Queries, float], npt.NDArray[np.int32]]
+"""Log-mass int32 [S, group] of the newest tokens under queries and a softmax scale."""
 
 
 class PromptQueries:
@@ -39,15 +39,20 @@ class PromptQueries:
             last = torch.cat([self._last, last], dim=2)[:, :, -PROMPT_QUERIES:]
         self._last, self.scale = last.clone(), scale
 
-    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
-        """The queries [batch, kv_heads, group, P, head_dim], and forget them; None if there are too few to judge by.
+    def last(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """The queries [batch, kv_heads, group, P, head_dim]; None if there are too few to judge by.
 
         ``tokens`` is the length of the shortest sequence: what lies before it are queries of padding.
         """
-        last, self._last = self._last, None
-        if last is None or min(last.shape[2], tokens) < MIN_QUERIES:
+        if self._last is None or min(self._last.shape[2], tokens) < MIN_QUERIES:
             return None
-        queries: torch.Tensor = last[:, :, -min(last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        queries: torch.Tensor = self._last[:, :, -min(self._last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        return queries
+
+    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """What :meth:`last` gives, and forget it."""
+        queries = self.last(kv_heads, tokens)
+        self._last = None
         return queries
 
 
@@ -88,8 +93,8 @@ def prompt_block_shares(
     tokens count towards the whole; some of the queries cannot see all of those, but causality is left out.
     """
     group, count = queries.shape[2:4]
-    flat = queries.flatten(2, 3)
-    shares = scorer.shares(stream_queries(flat), newest.first_block, scale, tail_mass(flat, scale))
+    flat = Queries(queries.flatten(2, 3))
+    shares = scorer.shares(flat.rows, newest.first_block, scale, tail_mass(flat, scale))
     mean: npt.NDArray[np.float32] = shares.reshape(len(shares), group, count, -1).mean(axis=1)
     return mean
 

@@ -15,8 +15,9 @@ from nearkv.cli.tier_options import TierOptions, takes_tier_options
 from nearkv.compare.run import Bars, Comparison
 from nearkv.compare.run import compare as run_comparison
 from nearkv.compare.table import comparison_table, selection_table
+from nearkv.files import check_output, read_text, write_json
 from nearkv.loading import load
-from nearkv.report import kv_bytes_per_token, write_json
+from nearkv.report import kv_bytes_per_token
 
 
 @takes_tier_options()
@@ -31,7 +32,8 @@ def compare(
     json_file: options.JsonFile = None,
 ) -> None:
     """Compare nearkv with a dense StaticCache: likelihood, agreement, speed, memory, selected attention mass."""
-    text = options.read_text(prompt_file)
+    text = read_text(prompt_file)
+    check_output(json_file, prompt_file, tiers.window_plan)
     loaded = load(model)
     ids = loaded.encode(text)
     if len(ids) < context + tokens:

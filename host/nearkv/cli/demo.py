@@ -14,8 +14,9 @@ from nearkv.cli.compare import bars
 from nearkv.cli.tier_options import TierOptions, takes_tier_options
 from nearkv.compare.run import Comparison, compare
 from nearkv.compare.table import comparison_table, selection_table
+from nearkv.files import check_output, write_json
 from nearkv.loading import LoadedModel, load
-from nearkv.report import kv_bytes_per_token, write_json
+from nearkv.report import kv_bytes_per_token
 from nearkv.session import stop_tokens
 
 ANSWER_TOKENS, SCORED_TOKENS = 24, 96
@@ -34,6 +35,7 @@ def demo(
     json_file: options.JsonFile = None,
 ) -> None:
     """Ask for a needle in a long text, dense and through nearkv, and compare the two."""
+    check_output(json_file)
     console = Console(soft_wrap=True)
     console.print(f"loading {model} (the first time takes a minute)")
     loaded = load(model)

@@ -15,8 +15,9 @@ from nearkv.cache.tiered import TieredCache
 from nearkv.cli import options
 from nearkv.cli.progress import tokens_bar
 from nearkv.cli.tier_options import TierOptions, takes_tier_options
+from nearkv.files import check_output, read_text, write_json
 from nearkv.loading import LoadedModel, load
-from nearkv.report import human_bytes, kv_bytes_per_token, path_counters, run_report, scoring_rows, write_json
+from nearkv.report import human_bytes, kv_bytes_per_token, path_counters, run_report, scoring_rows
 from nearkv.session import Session, stop_tokens
 
 
@@ -37,6 +38,7 @@ def generate(
         raise typer.BadParameter("give a prompt, --prompt-file, or both")
     console, notes = Console(soft_wrap=True), Console(stderr=True)
     text = _prompt_text(prompt, prompt_file)
+    check_output(json_file, prompt_file, tiers.window_plan)
     loaded = load(model)
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
@@ -66,7 +68,7 @@ def generate(
 
 def _prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
     """The text to read, then the prompt, whichever are given."""
-    return "\n\n".join(part for part in (prompt_file and options.read_text(prompt_file), prompt) if part)
+    return "\n\n".join(part for part in (prompt_file and read_text(prompt_file), prompt) if part)
 
 
 def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
@@ -90,6 +92,8 @@ def _summary(report: dict[str, Any]) -> Table:
     hot = f"{placement['hot_tokens_fraction']:.1%} (bound: {placement['bound']})"
     table.add_row("tokens hot", hot)
     table.add_row("hot-pool hit rate", f"{report['hit_rate']:.1%}")
+    if placement["cold_bits"] is not None:
+        table.add_row("K and V on the drive", f"{placement['cold_bits']} bits per value")
     table.add_row("read from the drive per token", human_bytes(report["bytes_by_path_per_token"]["drive_to_host"]))
     for figure, value in scoring_rows(report):
         table.add_row(figure, value)

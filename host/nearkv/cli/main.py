@@ -60,7 +60,8 @@ def run() -> int:
         return 1
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("click", "typer") and hasattr(error, "format_message"):
-            err.print(f"error: {error.format_message()}", style="bold red", highlight=False, markup=False)
+            if said := error.format_message():  # nothing where the help was printed instead
+                err.print(f"error: {said}", style="bold red", highlight=False, markup=False)
             return 2
         raise
 

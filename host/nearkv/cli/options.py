@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv.loading import DEMO_MODEL, cache_folder
 from nearkv.policy import names
 
 POLICIES = ", ".join(names())
@@ -28,11 +28,3 @@ def default_device() -> str:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return f"emulated:{folder}/drive-{os.getpid()}"
-
-
-def read_text(path: Path) -> str:
-    """The text of ``path``. Raises ModelError naming a file that is not text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{path} is not UTF-8 text (byte {error.start})") from error

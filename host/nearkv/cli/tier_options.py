@@ -13,6 +13,7 @@ import typer
 from nearkv.cache.config import ADAPTIVE, TierConfig
 from nearkv.cli.options import POLICIES, Budget
 from nearkv.selectors import SUMMARIES
+from nearkv.tiers.layout import LAYOUTS
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers import DeviceError
 from nearkv_drivers.urls import parse_size
@@ -32,6 +33,13 @@ class TierOptions:
         typer.Option("--dram-limit", help="Host memory for KV during decode, such as 64MiB, or a share of the KV: 6%."),
     ] = None
     bits: Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")] = TierConfig.bits
+    cold_bits: Annotated[
+        int | None,
+        typer.Option(
+            "--cold-bits",
+            help="Bits per value of K and V on the drive: 8 or 4. Changes what attention reads. Default: the model's.",
+        ),
+    ] = TierConfig.cold_bits
     policy: Annotated[str, typer.Option("--policy", help=f"Which blocks stay hot: {POLICIES}.")] = TierConfig.policy
     pin_newest: Annotated[
         float, typer.Option("--pin-newest", help="Share of the hot blocks that the newest take, whatever the policy.")
@@ -44,6 +52,9 @@ class TierOptions:
         Path | None,
         typer.Option("--window-plan", help="Divides the hot blocks over layers and heads: `nearkv trace windows`."),
     ] = None
+    layout: Annotated[
+        str, typer.Option("--layout", help=f"Order of a prompt's blocks on the drive: {', '.join(LAYOUTS)}.")
+    ] = TierConfig.layout
     beta: Annotated[
         str | None,
         typer.Option("--beta", help=f"Host bytes scored per drive byte, or {ADAPTIVE}. Default: the drive scores all."),

@@ -58,9 +58,11 @@ def capacity(trace: Trace, dram_fraction: float) -> int:
 
     Sink and recent blocks are part of that fraction. Raises TraceError if nothing is left for the pool.
     """
+    if not 0 < dram_fraction <= 1:
+        raise TraceError(f"a DRAM fraction lies above 0 and is at most 1, not {dram_fraction:g}")
     blocks = prompt_blocks(trace)
     pool = int(blocks * dram_fraction) - trace.always
-    if not 0 < dram_fraction <= 1 or pool < 1:
+    if pool < 1:
         least = (trace.always + 1) / blocks
         raise TraceError(f"a DRAM fraction of {dram_fraction:g} leaves no pool; this trace needs {least:.3f} to 1")
     return pool
@@ -184,11 +186,11 @@ def newest_blocks(trace: Trace, count: int) -> Blocks:
 
 
 def _by_stream(trace: Trace, pool: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """``pool`` as int64 [L, S]. Raises TraceError for a plan of other layers and streams."""
+    """``pool`` as int64 [L, S], no more than there are blocks. Raises TraceError for other layers and streams."""
     blocks, shape = np.asarray(pool, np.int64), (trace.info.layers, trace.info.streams)
     if blocks.ndim and blocks.shape != shape:
         raise TraceError(f"the plan is for {list(blocks.shape)} layers and KV heads, the trace has {list(shape)}")
-    return np.broadcast_to(blocks, shape)
+    return np.broadcast_to(np.minimum(blocks, int(trace.ranked.max()) + 1), shape)
 
 
 def _observe(policy: Policy, ranked: Blocks, priority: npt.NDArray[np.uint32], selected: int) -> None:
