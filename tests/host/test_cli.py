@@ -221,7 +221,7 @@ def test_commands_that_run_a_model_take_every_tier_option(nearkv, monkeypatch, c
         (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
         (["generate", "hi", "--cold-bits", "16"], "cold_bits are 8 or 4 bits per value"),
         (["generate", "hi", "--beta", "fast"], "or 'adaptive', not 'fast'"),
-        (["generate", "hi", "--first-stage", "oracle"], "no first stage is called 'oracle'; there are: hierarchical, infllm, mean_key, "),
+        (["generate", "hi", "--first-stage", "oracle"], "no first stage is called 'oracle'; there are: hierarchical, "),
         (["generate", "hi", "--window-plan", "/no/plan"], "/no/plan: no such window plan; make one with"),
         (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),
         (["generate", "hi", "--colour", "red"], "--colour"),
