@@ -43,7 +43,7 @@ demo: build ## find a needle in a long text, dense and through nearkv, and compa
 test: build lint ## lint and the test suite, without the slow part
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: build ## the slow part of the suite: thousands of random RTL commands, code coverage, long proofs
+test-slow: build ## the slow part of the suite: the RTL's code coverage, kernels from elsewhere, the needle through a card, long proofs
 	$(BIN)/python -m pytest -m slow
 
 lint: build lint-python lint-native lint-rtl ## ruff, mypy, import contracts, clang-format, verilator
