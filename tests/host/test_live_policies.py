@@ -113,16 +113,22 @@ def ids():
 
 @pytest.mark.parametrize("warm_up", [True, False], ids=["warm", "newest"])
 @pytest.mark.parametrize(("policy", "pin_newest"), [*((name, 0.0) for name in names()), ("hit_rate", 0.4)])
-def test_live_counts_are_those_of_a_replay(model, ids, policy, pin_newest, warm_up, monkeypatch):
+@pytest.mark.parametrize("redivide", [0, 8])
+def test_live_counts_are_those_of_a_replay(model, ids, policy, pin_newest, warm_up, redivide, monkeypatch):
     recorder = Recorder(monkeypatch)
-    chosen = {"policy": policy, "pin_newest": pin_newest, "warm_up": warm_up}
+    chosen = {"policy": policy, "pin_newest": pin_newest, "warm_up": warm_up, "redivide": redivide}
     cache = nearkv.TieredCache(model, MemoryDevice(), budget=BUDGET, **chosen)
     with torch.inference_mode():
         model(ids[:, :PROMPT], cache=cache, use_cache=True)
+        cache.warm_up()
+        quota = np.stack([layer.pool.quota for layer in cache.tiered_layers])
         for at in range(PROMPT, PROMPT + STEPS):
             model(ids[:, at : at + 1], cache=cache, use_cache=True)
-    quota = np.stack([layer.pool.quota for layer in cache.tiered_layers])
-    result = replay(recorder.trace(recent=2), create(policy), quota - 1, warm=warm_up, pin_newest=pin_newest)
+    divided = np.stack([layer.pool.quota for layer in cache.tiered_layers])
+    assert divided.sum() == quota.sum()
+    assert (divided != quota).any() == bool(redivide)
+    arguments = {"warm": warm_up, "pin_newest": pin_newest, "redivide": redivide}
+    result = replay(recorder.trace(recent=2), create(policy), quota - 1, **arguments)
     stats = cache.stats
     assert (stats.hits, stats.misses) == (result.hits, result.needed - result.hits)
     assert (stats.promotions, stats.demotions) == (result.promotions, result.demotions)
