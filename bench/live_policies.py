@@ -24,7 +24,7 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from transformers import StaticCache
+from transformers import DynamicCache, StaticCache
 
 import nearkv
 from nearkv.loading import LoadedModel, load
@@ -76,6 +76,16 @@ def config_of(policy: str, loaded: LoadedModel, options: argparse.Namespace) -> 
     )
 
 
+def dense_prefill(loaded: LoadedModel, prompt: torch.Tensor, room: int) -> StaticCache:
+    """A dense cache of ``room`` tokens with the KV of ``prompt``, computed in one pass: no chunk attends to padding."""
+    grown, fixed = DynamicCache(), StaticCache(config=loaded.model.config, max_cache_len=room)
+    with torch.inference_mode():
+        loaded.model(prompt[None], cache=grown, use_cache=True, logits_to_keep=1)
+        for source, target in zip(grown.layers, fixed.layers, strict=True):
+            target.update(source.keys, source.values)
+    return fixed
+
+
 def take_over(session: Session, dense: StaticCache, prompt: torch.Tensor) -> None:
     """The prompt's KV from ``dense``, but for the last tokens, which the session's cache sees itself."""
     assert isinstance(session.cache, nearkv.TieredCache)
@@ -91,8 +101,7 @@ def measure(loaded: LoadedModel, text: Path, options: argparse.Namespace) -> dic
     if len(ids) < options.context + options.steps:
         raise SystemExit(f"{text} holds {len(ids)} tokens; {options.context + options.steps} were asked for")
     prompt, forced = torch.tensor(ids[: options.context]), ids[options.context : options.context + options.steps]
-    dense = Session(loaded.model, StaticCache(config=loaded.model.config, max_cache_len=len(prompt) + len(forced)))
-    dense.prefill(prompt)
+    dense = Session(loaded.model, dense_prefill(loaded, prompt, len(prompt) + len(forced)))
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
         recorder = stack.enter_context(LiveRecorder())
