@@ -16,7 +16,6 @@ once. The gap is by how much the medians of the two sides' times differ, as a sh
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 from pathlib import Path
@@ -28,6 +27,7 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 import nearkv
+from nearkv.files import write_json
 from nearkv.session import Session
 from nearkv_drivers.native_kernel import NativeKernel
 from nearkv_drivers.pacing import Pace, PacedKernel
@@ -197,7 +197,6 @@ def main() -> None:
     worst = max(row["gap"] for row in staged + resident)
     print(f"largest gap with both simulated: {worst:.1%}")
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
         document = {
             "staged": staged,
             "resident": resident,
@@ -205,7 +204,7 @@ def main() -> None:
             "real_host": real_host,
             "largest_gap_both_simulated": worst,
         }
-        options.json.write_text(json.dumps(document, indent=2) + "\n")
+        write_json(options.json, document)
 
 
 if __name__ == "__main__":

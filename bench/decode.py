@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import statistics
 from pathlib import Path
@@ -24,6 +23,7 @@ from rich.table import Table
 from transformers import AutoModelForCausalLM, LlamaConfig, StaticCache
 
 import nearkv
+from nearkv.files import write_json
 from nearkv.session import Session
 from nearkv_drivers.device import ALIGNMENT
 
@@ -154,10 +154,7 @@ def main() -> None:
         f"of the scoring inside it: {explained:.1f} ms"
     )
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(
-            json.dumps({"rows": rows, "growth_ms": growth, "scoring_growth_ms": explained}, indent=2)
-        )
+        write_json(options.json, {"rows": rows, "growth_ms": growth, "scoring_growth_ms": explained})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import resource
 import statistics
@@ -22,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import nearkv_drivers
+from nearkv.files import write_json
 from nearkv_drivers import native
 from nearkv_drivers.device import ALIGNMENT, Mode, Run, ScoreRequest
 from nearkv_drivers.drive_file import DriveFile
@@ -153,7 +153,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("build/bench/drive.json"))
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     with DriveFile(arguments.folder / "bench.drive") as drive:
         fill(drive, arguments.size)
@@ -180,7 +179,7 @@ def main() -> None:
     for name, rate in scored.items():
         print(f"scoring, {name}: {rate:.2f} GB/s of score blocks, {rate / raw:.2f} of the sequential rate")
     report = {"direct_io": direct, "threads": DEFAULT_THREADS, "cases": results, "scoring_gb_per_s": scored}
-    arguments.json.write_text(json.dumps(report, indent=2))
+    write_json(arguments.json, report)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nearkv.policy import Lookahead
-from nearkv.tiers.layout import ReadCost, co_selection, pack_together, read_cost
+from nearkv.tiers.layout import NEIGHBOURS, ReadCost, co_selection, pack_together, read_cost
 from nearkv.tiers.window_scaling import WindowProfile, plan, together, uniform
 from nearkv.trace import Trace, load, replay, replay_all
 from nearkv.trace.profile import profile_windows
@@ -63,7 +63,7 @@ def layout(trace: Trace) -> dict[str, Any]:
         for layer in range(info.layers):
             for stream in range(info.streams):
                 chosen = trace.chosen[:, layer, stream]
-                packed = pack_together(co_selection(chosen[:learn], blocks))
+                packed = pack_together(co_selection(chosen[:learn], blocks), NEIGHBOURS * learn)
                 costs["position"].append(read_cost(chosen[learn:], np.arange(blocks), bridge))
                 costs["packed"].append(read_cost(chosen[learn:], packed, bridge))
         result[f"bridge {bridge}"] = {

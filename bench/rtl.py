@@ -6,13 +6,13 @@ Usage: python bench/rtl.py [--json FILE]
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 
 import numpy as np
 
 from nearkv.contract import block_bytes, pack_blocks
+from nearkv.files import write_json
 from nearkv_drivers.device import Mode
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.memory import aligned_buffer
@@ -72,8 +72,7 @@ def main() -> None:
             figures = ("beats", "cycles", "cycles_per_second", "megabytes_per_core_second")
             print(f"{bits:>4} {WIDTH:>3} {group:>2}", *(f"{row[name]:>9}" for name in figures))
     if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_json(arguments.json, rows)
 
 
 if __name__ == "__main__":

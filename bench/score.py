@@ -18,7 +18,6 @@ bytes that a contestant reads for a key: native with headers, the others without
 from __future__ import annotations
 
 import argparse
-import json
 import mmap
 import os
 import time
@@ -35,6 +34,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from nearkv.files import write_json
 from nearkv_drivers import native
 from nearkv_drivers.native import KernelRequest, KernelRun
 from nearkv_drivers.wire import Segment
@@ -230,8 +230,7 @@ def main() -> None:
         "isa": native.isas()[0],
         "cases": results,
     }
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(report, indent=2) + "\n")
+    write_json(arguments.json, report)
 
 
 if __name__ == "__main__":

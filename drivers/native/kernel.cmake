@@ -4,19 +4,26 @@ set(NEARKV_KERNEL_SOURCES
     kernel/attend_portable.cpp
     kernel/bind_attend.cpp
     kernel/bind_codec.cpp
+    kernel/bind_lookahead.cpp
     kernel/bind_pool.cpp
+    kernel/bind_row_codec.cpp
     kernel/bind_score.cpp
+    kernel/bind_selection.cpp
     kernel/bind_summary.cpp
     kernel/codec_portable.cpp
     kernel/crc32c.cpp
     kernel/dispatch.cpp
     kernel/encode_query.cpp
     kernel/encode_segment.cpp
+    kernel/lookahead.cpp
     kernel/module.cpp
     kernel/pool.cpp
     kernel/reduce.cpp
+    kernel/row_codec.cpp
+    kernel/row_codec_portable.cpp
     kernel/score.cpp
     kernel/score_portable.cpp
+    kernel/selection.cpp
     kernel/summary.cpp
     kernel/thread_pool.cpp)
 
@@ -27,6 +34,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
        kernel/attend_avx512.cpp
        kernel/codec_avx2.cpp
        kernel/codec_avx512.cpp
+       kernel/row_codec_avx2.cpp
+       kernel/row_codec_avx512.cpp
        kernel/score_avx2.cpp
        kernel/score_avx512.cpp)
   set(NEARKV_AVX2_FLAGS -mavx2 -mpclmul -msse4.2)
@@ -35,14 +44,18 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
       -mpclmul -msse4.2 -mprefer-vector-width=512 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   set_source_files_properties(kernel/codec_avx2.cpp kernel/score_avx2.cpp
                               PROPERTIES COMPILE_OPTIONS "${NEARKV_AVX2_FLAGS}")
-  set_source_files_properties(kernel/codec_avx512.cpp kernel/score_avx512.cpp
+  set_source_files_properties(kernel/codec_avx512.cpp kernel/row_codec_avx512.cpp kernel/score_avx512.cpp
                               PROPERTIES COMPILE_OPTIONS "${NEARKV_AVX512_FLAGS}")
+  set_source_files_properties(kernel/row_codec_avx2.cpp PROPERTIES COMPILE_OPTIONS "${NEARKV_AVX2_FLAGS};-mf16c")
   # Attention has no bit-exact contract: its products may fuse.
   set_source_files_properties(kernel/attend_avx2.cpp PROPERTIES COMPILE_OPTIONS
                               "${NEARKV_AVX2_FLAGS};-mfma;-mf16c;-ffp-contract=fast")
   set_source_files_properties(kernel/attend_avx512.cpp PROPERTIES COMPILE_OPTIONS
                               "${NEARKV_AVX512_FLAGS};-mfma;-ffp-contract=fast")
 endif()
+
+# Nor has a first stage's estimate.
+set_source_files_properties(kernel/summary.cpp PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
 
 nanobind_add_module(_kernel NB_STATIC NOMINSIZE ${NEARKV_KERNEL_SOURCES})
 # No errno and no floating-point traps, so that rint and division vectorise; rounding stays as written.

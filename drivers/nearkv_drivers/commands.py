@@ -13,7 +13,7 @@ import numpy.typing as npt
 from nearkv_drivers.device import Capabilities, DeviceError, Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.frames import page_mask
 from nearkv_drivers.kernel import Command
-from nearkv_drivers.runs import Places, RunTable, ScatteredRuns, run_table
+from nearkv_drivers.runs import Places, RunTable, ScatteredRuns, changes, run_table, stretches
 from nearkv_drivers.wire import EMPTY, block_bytes
 
 LAYOUTS = 1 << 14
@@ -35,9 +35,16 @@ class Piece(NamedTuple):
 @dataclass(frozen=True)
 class Layout:
     """Where the blocks of a request lie. ``blocks`` uint32 [pieces]; ``rows`` [pieces] the run of each piece, None
-    where every run is one piece. ``total`` blocks, the last of which ends at drive address ``end``."""
+    where every run is one piece. ``total`` blocks, the last of which ends at drive address ``end``.
+
+    ``spans`` are (slab, mask of its pages) of every slab that holds a part; ``which`` [pieces] says which of them a
+    piece lies in, ``at`` int64 [pieces] at which byte of its frame.
+    """
 
     pieces: tuple[Piece, ...]
+    spans: tuple[tuple[int, int], ...]
+    which: npt.NDArray[np.intp]
+    at: npt.NDArray[np.int64]
     blocks: npt.NDArray[np.uint32]
     rows: npt.NDArray[np.intp] | None
     total: int
@@ -50,7 +57,20 @@ def layout_of(pieces: Sequence[Piece], runs: int, end: int) -> Layout:
     blocks = np.array([piece.blocks for piece in pieces], np.uint32)
     blocks.flags.writeable = False
     whole = rows == list(range(runs))
-    return Layout(tuple(pieces), blocks, None if whole else np.array(rows, np.intp), int(blocks.sum()), end)
+    pages: dict[int, int] = {}
+    for piece in pieces:
+        pages[piece.slab] = pages.get(piece.slab, 0) | piece.pages
+    number = {slab: index for index, slab in enumerate(pages)}
+    return Layout(
+        tuple(pieces),
+        tuple(pages.items()),
+        np.array([number[piece.slab] for piece in pieces], np.intp),
+        np.array([piece.at for piece in pieces], np.int64),
+        blocks,
+        None if whole else np.array(rows, np.intp),
+        int(blocks.sum()),
+        end,
+    )
 
 
 @lru_cache(LAYOUTS)
@@ -75,8 +95,7 @@ def cut(places: Places, size: int, slab_bytes: int) -> Layout:
 class ScatteredLayout:
     """A :class:`Layout` of runs that each lie in one slab, as arrays: thousands of small pieces cost no loop.
 
-    ``spans`` are (slab, first byte, end) of each slab's part in its frame; ``which`` [runs] says which of them a run
-    lies in, ``at`` int64 [runs] at which byte of it.
+    The pages of a span are all those between its first and its last run, of which some may not be needed.
     """
 
     rows: None = None
@@ -87,10 +106,11 @@ class ScatteredLayout:
         slabs = offsets // slab_bytes
         self.at = offsets - slabs * slab_bytes
         ends = self.at + counts * size
-        edges = np.flatnonzero(np.diff(slabs, prepend=-1))  # neighbours in one slab, usually all of them
-        self.which = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(slabs)))
+        edges, runs = stretches(changes(slabs, 0))  # neighbours in one slab, usually all of them
+        self.which = np.repeat(np.arange(len(edges)), runs)
         first, last = np.minimum.reduceat(self.at, edges), np.maximum.reduceat(ends, edges)
-        self.spans = list(zip(slabs[edges].tolist(), first.tolist(), last.tolist(), strict=True))
+        parts = zip(slabs[edges].tolist(), first.tolist(), last.tolist(), strict=True)
+        self.spans = [(slab, page_mask(begin, end)) for slab, begin, end in parts]
         self.blocks = counts.astype(np.uint32)
         self.total, self.end = int(counts.sum()), int((slabs * slab_bytes + ends).max())
         self._size, self._slabs = size, slabs

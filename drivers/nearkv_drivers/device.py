@@ -17,6 +17,8 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from nearkv_drivers.wire import MAX_GROUP, MAX_TOP_K, ROW_WIDTHS
+
 ALIGNMENT = 4096
 """Bytes to which drive offsets, extent lengths and I/O buffers are aligned (O_DIRECT, P2P)."""
 
@@ -44,9 +46,9 @@ class Capabilities:
 
     name: str
     bits: tuple[int, ...] = (4, 8)
-    row_widths: tuple[int, ...] = (32, 64, 128, 256)
-    max_group: int = 16
-    max_top_k: int = 2048
+    row_widths: tuple[int, ...] = ROW_WIDTHS
+    max_group: int = MAX_GROUP
+    max_top_k: int = MAX_TOP_K
     max_blocks: int = 1 << 17
     device_dram_bytes: int = 0
     direct_io: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from nearkv_drivers.device import Capabilities, DeviceError, Telemetry
+from nearkv_drivers.device import Capabilities, DeviceError
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.hardware import kernel_interface
@@ -36,18 +36,6 @@ MAX_LATENCY_CYCLES = 1 << 19
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us)")
 
 
-class RtlDevice(HardwareDevice):
-    """A device around the simulated kernel, which adds its figures to the telemetry."""
-
-    _kernel: RtlKernel
-
-    def telemetry(self) -> Telemetry:
-        """The device's counters, and the kernel's cycles in ``extra``."""
-        telemetry = super().telemetry()
-        telemetry.extra |= self._kernel.figures.extra()
-        return telemetry
-
-
 def latency_cycles(text: str) -> int:
     """Cycles at 300 MHz of a time such as ``200ns`` or ``75us``; DeviceError for anything else."""
     match = _TIME.fullmatch(text.strip())
@@ -60,7 +48,7 @@ def latency_cycles(text: str) -> int:
     return cycles
 
 
-def open_url(url: DeviceUrl) -> RtlDevice:
+def open_url(url: DeviceUrl) -> HardwareDevice:
     """Open the simulated drive that ``url`` names; the first one builds the simulation (minutes).
 
     Options: ``ddr`` (size of the device DRAM), ``latency`` (ns or us) and ``bandwidth`` (bytes per second) of its
@@ -86,4 +74,4 @@ def open_url(url: DeviceUrl) -> RtlDevice:
         simulated=True,
     )
     kernel = RtlKernel(path, memory, reduce_native, latency=latency, bytes_per_cycle=bandwidth / KERNEL_HZ)
-    return RtlDevice(url.text, capabilities, drive, memory, kernel, reduce_native, frames)
+    return HardwareDevice(url.text, capabilities, drive, memory, kernel, reduce_native, frames)

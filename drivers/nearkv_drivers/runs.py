@@ -62,6 +62,22 @@ class ScatteredRuns(RunTable):
         return tuple(zip(self.offsets.tolist(), self.counts.tolist(), strict=True))
 
 
+def stretches(begins: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """First index and length of every stretch of ``begins``, which says where one begins (the first does at 0)."""
+    first = np.flatnonzero(begins)
+    counts = np.empty_like(first)
+    np.subtract(first[1:], first[:-1], out=counts[:-1])
+    counts[-1:] = len(begins) - first[-1:]
+    return first, counts
+
+
+def changes(values: npt.NDArray[np.int64], step: int) -> npt.NDArray[np.bool_]:
+    """Where ``values`` [n] are not ``step`` more than the value before; so is the first."""
+    begins = np.ones(len(values), bool)
+    np.not_equal(values[1:] - values[:-1], step, out=begins[1:])
+    return begins
+
+
 def run_table(runs: Sequence[Run], group: int) -> RunTable:
     """``runs`` as arrays, unless they are that already. Raises DeviceError where they are not for ``group`` heads."""
     if not isinstance(runs, RunTable):

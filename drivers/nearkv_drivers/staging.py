@@ -71,14 +71,15 @@ class DeviceMemory:
 
     def addresses(self, layout: Layout | ScatteredLayout, slabs: set[int]) -> list[int] | npt.NDArray[np.int64] | None:
         """Device addresses of the pieces of ``layout`` if all are resident, else None; ``slabs`` gets theirs."""
-        if isinstance(layout, ScatteredLayout):
-            frames = [self.resident(slab, page_mask(first, end)) for slab, first, end in layout.spans]
-            starts = [frame.start for frame in frames if frame is not None]
-            if len(starts) == len(frames):
-                slabs.update(slab for slab, _, _ in layout.spans)
-                found: npt.NDArray[np.int64] = np.array(starts, np.int64)[layout.which] + layout.at + self.base
-                return found
-        addresses = []
+        frames = [self.resident(slab, pages) for slab, pages in layout.spans]
+        starts = [self.base + frame.start for frame in frames if frame is not None]
+        if len(starts) == len(frames):
+            slabs.update(slab for slab, _ in layout.spans)
+            found: npt.NDArray[np.int64] = np.array(starts, np.int64)[layout.which] + layout.at
+            return found
+        if isinstance(layout, Layout):
+            return None
+        addresses = []  # of pages between its runs, some may be missing that no run needs
         for piece in layout.pieces:
             frame = self.resident(piece.slab, piece.pages)
             if frame is None:

@@ -1,9 +1,11 @@
-"""A first stage in native code: estimates from summaries of one byte per value, and the choice of candidates.
+"""A first stage in native code: products of queries and summaries, shares of the mass, and the choice of candidates.
 
 R = streams asked for, S = streams, G = query heads per stream. Everything releases the GIL.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +14,32 @@ from nearkv_drivers.extension import kernel as _kernel
 from nearkv_drivers.wire import ContractError
 
 
-def shares(
-    rows: npt.NDArray[np.uint8],
+def products(
+    rows: npt.NDArray[Any],
     streams: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
     features: npt.NDArray[np.float32],
-    outside: npt.NDArray[np.float32],
 ) -> npt.NDArray[np.float32]:
-    """Estimated share of the attention mass of the first ``counts`` [R] blocks of ``streams`` [R]: float32 [R, n].
+    """The product of the first ``counts`` [R] rows of ``streams`` [R] with every head's features: float32 [R, G, n].
 
-    ``rows`` is uint8 [S, blocks, F], F a multiple of 16; a head estimates a block's log-mass (natural units, up to a
-    constant) as the product of its row and ``features`` [R, G, F]. Shares are of a head's softmax over the blocks and
-    ``outside`` [R, G], the log-mass of other tokens up to the same constant, averaged over the heads; 0 behind a
-    stream's count. Raises ContractError for shapes that do not fit each other.
+    ``rows`` is uint8, float16 or float32 [S, rows, F], ``features`` [R, G, F]; 0 behind a stream's count. Sums run in
+    single precision. Raises ContractError for shapes that do not fit each other.
     """
-    return _kernel.summary_shares(rows, streams, counts, features, outside)
+    if rows.dtype == np.float16:
+        return _kernel.summary_products(rows.view(np.uint16), streams, counts, features)
+    return _kernel.summary_products(rows, streams, counts, features)
+
+
+def shares(
+    log_mass: npt.NDArray[np.float32], counts: npt.NDArray[np.int64], outside: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Shares of the attention mass of the first ``counts`` [R] blocks with log-mass float32 [R, G, n]: float32 [R, n].
+
+    Shares are of a head's softmax over the blocks and ``outside`` [R, G], the log-mass of other tokens (all in natural
+    units), averaged over the heads; 0 behind a stream's count. Raises ContractError for shapes that do not fit each
+    other.
+    """
+    return _kernel.summary_shares(log_mass, counts, outside)
 
 
 def choose(

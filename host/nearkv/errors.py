@@ -12,5 +12,9 @@ class MemoryLimitError(ValueError):
     """The DRAM limit is too small for what must be in memory; the message says how much is needed."""
 
 
-USER_ERRORS = (UnsupportedError, MemoryLimitError, ContractError, DeviceError, StorageError)
+class InputError(ValueError):
+    """What a person gave cannot be used; the message names it and says what to do."""
+
+
+USER_ERRORS = (UnsupportedError, MemoryLimitError, InputError, ContractError, DeviceError, StorageError)
 """What the command line turns into one sentence."""

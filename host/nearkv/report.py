@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from nearkv.cache.tiered import TieredCache
@@ -57,16 +53,18 @@ def placement_report(cache: TieredCache) -> dict[str, Any]:
     """What is hot and why, what moved, and how the blocks that were not hot were read.
 
     ``hot_tokens_fraction`` is the share of all tokens, over all streams, that have a copy in DRAM; ``alpha`` and
-    ``bits`` are those that hold now, ``bound`` names what keeps more from being hot. ``bytes_read_per_byte_used`` is
-    what the drive's alignment adds to K and V.
+    ``bits`` are those that hold now, ``cold_bits`` those of K and V on the drive (None: the model's type), ``bound``
+    names what keeps more from being hot. ``bytes_read_per_byte_used`` is what the drive's alignment adds to K and V as
+    they lie there.
     """
     stats, layers = cache.stats, cache.tiered_layers
     tokens = sum(sum(layer.tail.length) * layer.geometry.kv_heads for layer in layers)
-    used = sum(layer.geometry.payload_bytes for layer in layers)
+    used = sum(layer.geometry.drive_payload_bytes for layer in layers)
     return {
         "policy": cache.config.policy,
         "alpha": cache.alpha,
         "bits": cache.bits,
+        "cold_bits": cache.config.cold_bits,
         "bound": stats.hot_bound,
         "hot_tokens_fraction": cache.hot_tokens() / max(tokens, 1),
         "promotions": stats.promotions,
@@ -74,7 +72,7 @@ def placement_report(cache: TieredCache) -> dict[str, Any]:
         "warm_blocks": stats.warm_blocks,
         "fetched_blocks_per_step": stats.misses / max(stats.steps, 1),
         "drive_reads_per_step": stats.reads / max(stats.steps, 1),
-        "bytes_read_per_byte_used": sum(layer.geometry.kv_block_bytes for layer in layers) / max(used, 1),
+        "bytes_read_per_byte_used": sum(layer.geometry.drive_block_bytes for layer in layers) / max(used, 1),
         "events": [asdict(event) for event in stats.events],
     }
 
@@ -106,18 +104,16 @@ def run_report(cache: TieredCache, session: Session, before_decode: dict[str, in
     }
 
 
-def write_json(path: Path, report: dict[str, Any]) -> None:
-    """Write ``report`` to ``path``, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+def scoring_rows(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a table says about the parts of scoring that are on: (figure, value)."""
+    rows = []
+    if (beta := report["scoring"]["beta"]) is not None:
+        scored, bound = beta["host_bytes"] / max(beta["host_bytes"] + beta["drive_bytes"], 1), beta["limit"]
+        rows.append(("scored by the host", f"{scored:.1%} (beta {beta['beta']:.2f}; {bound.partition(':')[0]})"))
+    if (stage := report["scoring"]["first_stage"]) is not None:
+        rows.append(("blocks scored after the first stage", f"{stage['scored_share']:.1%}"))
+        rows.append(("selected mass that it keeps (audits)", f"{stage['kept_mass']:.2%}"))
+    return rows
 
 
 def human_bytes(count: float) -> str:

@@ -12,7 +12,8 @@ from itertools import product
 from pathlib import Path
 
 from nearkv_drivers.device import Mode
-from nearkv_sim.stimulus import WIDTHS, Shape
+from nearkv_drivers.wire import ROW_WIDTHS
+from nearkv_sim.stimulus import Shape
 
 GROUPS = {"1": range(1, 2), "2..7": range(2, 8), "8": range(8, 9), "9..15": range(9, 16), "16": range(16, 17)}
 BLOCKS = {"1": range(1, 2), "2..3": range(2, 4), "4 and more": range(4, 1 << 20)}
@@ -41,8 +42,8 @@ class FunctionalCoverage:
         """Every bin."""
         modes = [mode.name for mode in Mode]
         axes = {
-            "format": product((4, 8), WIDTHS, GROUPS, modes),
-            "size": product((4, 8), WIDTHS, BLOCKS, modes),
+            "format": product((4, 8), ROW_WIDTHS, GROUPS, modes),
+            "size": product((4, 8), ROW_WIDTHS, BLOCKS, modes),
             "traffic": product(STALL_SHARES, LATENCIES, modes),
         }
         bins = [f"{axis}: {' '.join(map(str, point))}" for axis, points in axes.items() for point in points]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from nearkv.contract import EMPTY, Query, Segment, block_bytes, pack_blocks, score, seal_blocks, top_k
 from nearkv_drivers.device import Mode, Run, ScoreRequest, ScoreResult
+from nearkv_drivers.wire import ROW_WIDTHS
 
 Rng = np.random.Generator
-WIDTHS = (32, 64, 128, 256)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def random_shape(rng: Rng, max_blocks: int = 6) -> Shape:
     k = int(rng.choice([1, int(rng.integers(1, blocks + 1)), int(rng.integers(1, 2049)), 2048]))
     return Shape(
         int(rng.choice([4, 8])),
-        int(rng.choice(WIDTHS)),
+        int(rng.choice(ROW_WIDTHS)),
         group,
         Mode(int(rng.integers(2))),
         tuple(int(n) for n in runs),
@@ -125,27 +125,30 @@ def random_case(rng: Rng, shape: Shape, place: Callable[[int], int]) -> Case:
     total = random_total(rng, shape.group)
     request = ScoreRequest(runs, q, shape.bits, shape.mode, shape.k, total)
     query = Query(q, *(np.stack(part) for part in zip(*scales, strict=True)))
-    return Case(request, tuple(keys), expected_result(query, segments, request))
+    return Case(request, tuple(keys), expected_result(query, segments, shape.mode, shape.k, total))
 
 
-def expected_result(query: Query, segments: list[Segment], request: ScoreRequest) -> ScoreResult:
-    """What the golden model answers to ``request``."""
-    scores = score(query, segments, request.initial_total)
-    if request.mode is Mode.MASS:
+def expected_result(
+    query: Query, segments: Sequence[Segment], mode: Mode, k: int, initial_total: npt.NDArray[np.int32] | None = None
+) -> ScoreResult:
+    """What the golden model answers."""
+    scores = score(query, segments, initial_total)
+    if mode is Mode.MASS:
         return ScoreResult(scores.total, scores.bad, log_mass=scores.log_mass)
-    positions, priorities = top_k(scores, request.k)
-    return ScoreResult(scores.total, scores.bad, positions, priorities)
+    return ScoreResult(scores.total, scores.bad, *top_k(scores, k))
 
 
-def compare(expected: ScoreResult, actual: ScoreResult) -> None:
-    """Raise AssertionError naming the first field that differs."""
+def compare(expected: ScoreResult, actual: ScoreResult, label: str = "") -> None:
+    """Raise AssertionError naming, after ``label``, the first field that differs in type, shape or a value."""
     for name in ("total", "bad", "log_mass", "positions", "priorities"):
         want, got = getattr(expected, name), getattr(actual, name)
+        name = f"{label} {name}".strip()
         if want is None and got is None:
             continue
         assert want is not None, f"{name} came back, but nothing was expected"
         assert got is not None, f"{name} is missing"
         assert want.shape == got.shape, f"{name} has shape {got.shape}, expected {want.shape}"
+        assert want.dtype == got.dtype, f"{name} is {got.dtype}, expected {want.dtype}"
         if not np.array_equal(want, got):
             where = tuple(int(i) for i in np.argwhere(want != got)[0])
             raise AssertionError(f"{name}{list(where)} is {got[where]}, expected {want[where]}")

@@ -54,6 +54,22 @@ def rng():
     return np.random.default_rng(7)
 
 
+@pytest.fixture
+def stream(rng):
+    """Two heads' worth of score blocks in three runs, with its answers."""
+    from streams import Stream
+
+    return Stream(rng, 2, 40, 4, 64, 3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A tiny one, which attends through nearkv."""
+    from tiny_model import tiny_model
+
+    return tiny_model()
+
+
 @pytest.fixture(scope="session")
 def rtl_library() -> Path:
     """The Verilated kernel, built at most once per version of the RTL."""

@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from nearkv.contract.kernel import block_log_mass, fold_total, token_scores, top_k, unpack_blocks
-from nearkv_drivers.device import Mode, ScoreResult
+from nearkv.contract.kernel import fold_total, top_k
+from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.kernel import Command
-from nearkv_drivers.wire import Scores, block_bytes
+from nearkv_drivers.wire import Query, Scores, Segment, block_bytes
+from nearkv_sim.stimulus import expected_result
 
 
 def reduce_golden(log_mass, initial_total, k):
@@ -21,24 +22,16 @@ def reduce_golden(log_mass, initial_total, k):
 
 
 def run_golden(memory: np.ndarray, base: int, command: Command) -> ScoreResult:
-    group, width = command.q.shape
-    size = block_bytes(width, command.bits)
-    masses, bad, position = [np.zeros((group, 0), np.int64)], [], 0
-    for i, (address, count) in enumerate(zip(command.addresses, command.blocks, strict=True)):
-        start = int(address) - base
-        blocks = memory[start : start + int(count) * size].reshape(int(count), size)
-        m, keys, ok = unpack_blocks(blocks, command.bits, width)
-        bad += [position + int(j) for j in np.flatnonzero(~ok)]
-        position += int(count)
-        masses.append(
-            block_log_mass(token_scores(command.q, keys, m, command.c[i], command.r[i], command.b[i]), m != 0)
-        )
-    log_mass = np.concatenate(masses, axis=1).astype(np.int32)
-    total, positions, priorities = reduce_golden(
-        log_mass, command.initial_total, command.k if command.mode is Mode.TOPK else 0
-    )
-    returned = log_mass if command.mode is Mode.MASS else None
-    return ScoreResult(total, np.array(bad, np.uint32), positions, priorities, returned)
+    width, bits = command.q.shape[1], command.bits
+    size = block_bytes(width, bits)
+    starts = [int(address) - base for address in command.addresses]
+    runs = [
+        memory[start : start + int(count) * size].reshape(-1, size)
+        for start, count in zip(starts, command.blocks, strict=True)
+    ]
+    segments = [Segment(run, np.zeros(1, np.float32), 1.0, bits, width, 0) for run in runs]
+    query = Query(command.q, command.c, command.r, command.b)
+    return expected_result(query, segments, command.mode, command.k, command.initial_total)
 
 
 class _Handle:

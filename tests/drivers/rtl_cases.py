@@ -60,13 +60,3 @@ def random_commands(rng, memory: np.ndarray, count: int) -> list[Command]:
             )
         )
     return commands
-
-
-def assert_same(got, want, name: str = "") -> None:
-    """Assert that two score results are equal, to the byte."""
-    for field in ("total", "bad", "positions", "priorities"):
-        np.testing.assert_array_equal(getattr(got, field), getattr(want, field), f"{name} {field}")
-        assert getattr(got, field).dtype == getattr(want, field).dtype, f"{name} {field}"
-    assert (got.log_mass is None) == (want.log_mass is None), name
-    if want.log_mass is not None:
-        np.testing.assert_array_equal(got.log_mass, want.log_mass, f"{name} log_mass")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearkv.contract import encode_query, encode_segment, score, top_k
+from nearkv.contract import encode_query, encode_segment
 from nearkv_drivers.device import Mode, Run, ScoreRequest
 from nearkv_drivers.memory import aligned_buffer
+from nearkv_sim.stimulus import compare, expected_result
 
 
 def padded(blocks: np.ndarray) -> np.ndarray:
@@ -52,16 +53,7 @@ class Stream:
 
     def check(self, result, mode=Mode.TOPK, k=20, initial_total=None) -> None:
         """Assert that ``result`` is what the golden model returns."""
-        expected = score(self.query, self.segments, initial_total)
-        np.testing.assert_array_equal(result.total, expected.total)
-        np.testing.assert_array_equal(result.bad, expected.bad)
-        if mode is Mode.MASS:
-            np.testing.assert_array_equal(result.log_mass, expected.log_mass)
-        else:
-            positions, priorities = top_k(expected, k)
-            np.testing.assert_array_equal(result.positions, positions)
-            np.testing.assert_array_equal(result.priorities, priorities)
-            assert result.log_mass is None
+        compare(expected_result(self.query, self.segments, mode, k, initial_total), result)
 
 
 def two_streams(rng, bits: int, d: int, group: int) -> list[Stream]:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rtl_cases import assert_same, random_commands
+from rtl_cases import random_commands
 from streams import two_streams, write_and_score
 
 import nearkv_drivers
 from nearkv_drivers.device import Device, Mode
 from nearkv_drivers.native_kernel import NativeKernel
+from nearkv_sim.stimulus import compare
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -31,7 +32,7 @@ def test_results_and_bytes_moved_equal_the_emulated_drive(xrt_card, card_url, tm
             answers.append((results, telemetry))
     (emulated, expected), (card, counted) = answers
     for got, want in zip(card, emulated, strict=True):
-        assert_same(got, want)
+        compare(want, got)
     assert counted == expected
 
 
@@ -49,4 +50,4 @@ def test_random_commands_and_empty_ones_equal_the_native_kernel(xrt_card, card_u
         for some in (commands, commands[3:4], []):
             wanted = NativeKernel(memory).start(some).wait()
             for got, want in zip(kernel.start(some).wait(), wanted, strict=True):
-                assert_same(got, want)
+                compare(want, got)

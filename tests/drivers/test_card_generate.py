@@ -4,14 +4,9 @@ drive."""
 from __future__ import annotations
 
 import pytest
-from tiny_model import NEW_TOKENS, generate, tiny_model
+from tiny_model import NEW_TOKENS, generate
 
 from nearkv_drivers.cards.device import P2pOffWarning
-
-
-@pytest.fixture(scope="module")
-def model():
-    return tiny_model()
 
 
 @pytest.fixture(scope="module")

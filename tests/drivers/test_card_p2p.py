@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from card_cases import score
-from streams import Stream
 
 import nearkv_drivers
 from nearkv_drivers.bring_up import BringUp
@@ -22,11 +21,6 @@ from nearkv_drivers.cards.model import CardError
 from nearkv_drivers.device import Mode
 
 SILENT_P2P_FAULTS = ("refused", "dead", "detached", "wraps", "misaligned")
-
-
-@pytest.fixture
-def stream(rng):
-    return Stream(rng, 2, 40, 4, 64, 3)
 
 
 @pytest.mark.parametrize("fault", SILENT_P2P_FAULTS)

@@ -13,7 +13,6 @@ import threading
 import numpy as np
 import pytest
 from card_cases import score
-from rtl_cases import assert_same
 from streams import Stream
 
 import nearkv_drivers
@@ -25,12 +24,7 @@ from nearkv_drivers.cards.device import memory_bytes
 from nearkv_drivers.cards.model import CardError
 from nearkv_drivers.cards.slots import LARGEST_SCALAR, Slot, set_scalar
 from nearkv_drivers.device import DeviceError, Mode
-
-
-@pytest.fixture
-def stream(rng):
-    return Stream(rng, 2, 40, 4, 64, 3)
-
+from nearkv_sim.stimulus import compare
 
 # Arguments: 32-bit integers only, everything else is dropped in silence
 
@@ -262,7 +256,7 @@ def test_requests_are_spread_over_compute_units(xrt_card, card_url, rng):
             answers.append(device.submit([stream.request(Mode.MASS) for stream in streams]).wait())
             xrt_card.meeting = None
     for got, want in zip(*answers, strict=True):
-        assert_same(got, want)
+        compare(want, got)
     assert xrt_card.most_at_once == 2
     assert min(xrt_card.units_used) > 0
 

@@ -1,4 +1,4 @@
-"""Admission to the hot pool in native code, against its definition; checksums by address."""
+"""The hot pool in native code, against its definitions; checksums by address."""
 
 import numpy as np
 import pytest
@@ -25,6 +25,44 @@ def admitted(resident, selected, slot, values, pinned, quota):
     for _, block in moving:
         after[after.index(-1)] = block
     return after
+
+
+@given(seed=st.integers(0, 2**31), count=st.integers(0, 10), pinned=st.integers(0, 3))
+def test_every_selected_block_is_found_in_its_slot_or_where_it_lands(seed, count, pinned):
+    rng = np.random.default_rng(seed)
+    streams, slots = 3, 6
+    where = np.full((streams, BLOCKS), -1, np.int64)
+    for row in where:
+        row[rng.permutation(BLOCKS)[:slots]] = np.arange(slots)
+    selected = np.stack([rng.permutation(BLOCKS)[:count] for _ in range(streams)]).astype(np.int32)
+    selected[rng.random(selected.shape) < 0.2] = -1
+    addresses = rng.integers(1, 2**40, (streams, slots)).astype(np.uint64)
+    landing = rng.integers(1, 2**40, (streams, count + 2)).astype(np.uint64)
+    slot, missed, positions, hits = pool.look_up(where, selected, pinned)
+    found = pool.locate(selected, slot, addresses, landing)
+    misses, expected_hits = [], 0
+    for stream, position in np.ndindex(selected.shape):
+        block = int(selected[stream, position])
+        held = -1 if block < 0 else int(where[stream, block])
+        assert slot[stream, position] == held
+        expected_hits += held >= 0 and block >= pinned
+        if block >= 0 and held < 0:
+            misses.append((stream, position))
+        expected = 0 if block < 0 else addresses[stream, held] if held >= 0 else landing[stream, position]
+        assert found[stream, position] == expected
+    assert list(zip(missed.tolist(), positions.tolist(), strict=True)) == misses
+    assert hits == expected_hits
+
+
+def test_blocks_and_slots_beyond_the_pool_are_refused():
+    where, one = np.full((1, 4), -1, np.int64), np.full((1, 1), 4, np.int32)
+    with pytest.raises(ContractError, match="block 4 is beyond"):
+        pool.look_up(where, one, 0)
+    addresses = np.ones((1, 2), np.uint64)
+    with pytest.raises(ContractError, match="slot 2 is beyond"):
+        pool.locate(one, np.full((1, 1), 2), addresses, addresses)
+    with pytest.raises(ContractError, match="landing"):
+        pool.locate(one, np.full((1, 1), -1), addresses, addresses[:, :0])
 
 
 @settings(max_examples=150, deadline=None)

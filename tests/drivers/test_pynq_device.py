@@ -6,7 +6,6 @@ import gc
 
 import numpy as np
 import pytest
-from rtl_cases import assert_same
 from streams import two_streams, write_and_score
 from tiny_model import generate, tiny_model
 
@@ -15,6 +14,7 @@ from nearkv_drivers.boards import kernel as board_kernel
 from nearkv_drivers.boards.memory import BoardMemory
 from nearkv_drivers.boards.overlay import BoardError
 from nearkv_drivers.device import Device, DeviceError, Mode
+from nearkv_sim.stimulus import compare
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -30,7 +30,7 @@ def test_results_equal_the_emulated_drive(pynq_board, pynq_url, tmp_path, rng, d
             answers.append((results, device.telemetry(), device.capabilities))
     (emulated, expected, _), (board, counted, capabilities) = answers
     for got, want in zip(board, emulated, strict=True):
-        assert_same(got, want)
+        compare(want, got)
     assert not capabilities.p2p
     assert (counted.drive_to_device, counted.drive_to_device_through_host) == (0, expected.drive_to_device)
     assert counted.extra["kernel_requests"] > 0

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from rtl_cases import assert_same
 from streams import Stream, two_streams, write_and_score
 
 import nearkv_drivers
@@ -18,6 +17,7 @@ from nearkv_drivers.native_kernel import reduce_native
 from nearkv_drivers.rtl import MAX_LATENCY_CYCLES, latency_cycles
 from nearkv_drivers.rtl_figures import KERNEL_HZ, Figures, Start
 from nearkv_drivers.rtl_kernel import RtlKernel
+from nearkv_sim.stimulus import compare
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_results_and_bytes_moved_equal_the_emulated_drive(pair, rng, ddr, bits, 
         answers.append((results, telemetry))
     (emulated, expected), (simulated, counted) = answers
     for got, want in zip(simulated, emulated, strict=True):
-        assert_same(got, want)
+        compare(want, got)
     assert counted == expected
 
 

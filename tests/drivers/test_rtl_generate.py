@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tiny_model import NEW_TOKENS, generate, tiny_model
-
-
-@pytest.fixture(scope="module")
-def model():
-    return tiny_model()
+from tiny_model import NEW_TOKENS, generate
 
 
 @pytest.mark.parametrize("bits", [4, 8])

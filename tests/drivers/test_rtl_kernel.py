@@ -6,13 +6,14 @@ import ctypes
 
 import numpy as np
 import pytest
-from rtl_cases import assert_same, random_commands, vector_command
+from rtl_cases import random_commands, vector_command
 
 from nearkv_drivers.device import DeviceError, Mode, ScoreResult
 from nearkv_drivers.kernel_memory import BEAT, pack_commands, parse_result, result_beats
 from nearkv_drivers.memory import aligned_buffer
 from nearkv_drivers.native_kernel import NativeKernel, reduce_native
 from nearkv_drivers.rtl_kernel import RtlKernel
+from nearkv_sim.stimulus import compare
 
 from vectors import load_score, score_vectors
 
@@ -49,7 +50,7 @@ def test_every_golden_vector_in_one_start_each_mode(make_kernel):
                 if mode is Mode.TOPK
                 else ScoreResult(vector.total, vector.bad, log_mass=vector.log_mass)
             )
-            assert_same(result, want, f"{vector.name} {mode.name}")
+            compare(want, result, f"{vector.name} {mode.name}")
 
 
 @pytest.mark.parametrize(("timing", "count"), [(DDR4, 24), (P2P, 3)], ids=["ddr4", "p2p"])
@@ -61,7 +62,7 @@ def test_random_commands_equal_the_native_kernel(make_kernel, rng, timing, count
     for at in range(0, len(commands), 8):
         results = kernel.start(commands[at : at + 8]).wait()
         for i, result in enumerate(results, at):
-            assert_same(result, want[i], f"command {i}")
+            compare(want[i], result, f"command {i}")
 
 
 def test_figures_count_every_beat_and_the_memory_bounds_the_rate(make_kernel, rng):
@@ -94,7 +95,7 @@ def test_a_command_without_blocks_returns_its_initial_total(make_kernel, rng):
     results = kernel.start([empty, command, empty]).wait()
     want = NativeKernel(memory).start([empty, command, empty]).wait()
     for got, expected in zip(results, want, strict=True):
-        assert_same(got, expected)
+        compare(expected, got)
     assert kernel.start([empty]).wait()[0].log_mass.shape == (command.q.shape[0], 0)
 
 
@@ -109,7 +110,7 @@ def test_keys_outside_the_memory_are_a_named_error_and_the_next_start_runs(make_
         kernel.start([command, outside]).wait()
     with pytest.raises(DeviceError, match="request 0 of 1 with TOP_K"):
         kernel.start([replace(command, mode=Mode.TOPK, k=4000)]).wait()
-    assert_same(kernel.start([command]).wait()[0], NativeKernel(memory).start([command]).wait()[0])
+    compare(NativeKernel(memory).start([command]).wait()[0], kernel.start([command]).wait()[0])
 
 
 def test_a_result_that_contradicts_itself_is_not_returned(rng):

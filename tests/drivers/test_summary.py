@@ -1,4 +1,4 @@
-"""The native first stage against NumPy: shares from summaries, and which blocks become candidates."""
+"""The native first stage against NumPy: products with summaries, shares, and which blocks become candidates."""
 
 import numpy as np
 import pytest
@@ -19,21 +19,50 @@ def candidates(share, count, fraction, sinks):
     return chosen
 
 
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), seed=st.integers(0, 2**31), width=st.sampled_from([32, 96, 512]), group=st.integers(1, 5))
-def test_shares_are_those_of_the_softmax(data, seed, width, group):
-    rng = np.random.default_rng(seed)
-    blocks = data.draw(st.sampled_from([1, 7, 40, 600]))
-    rows = rng.integers(0, 256, (4, blocks, width), np.uint8)
+def drawn_streams(data, most):
+    """Streams asked for, of four, and how many of their rows."""
     streams = np.array(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4)))
-    counts = np.array([data.draw(st.integers(0, blocks)) for _ in streams])
-    features = (rng.normal(size=(len(streams), group, width)) / width).astype(np.float32)
-    outside = rng.normal(size=(len(streams), group)).astype(np.float32) * 3
-    found = summary.shares(rows, streams, counts, features, outside)
-    assert found.shape == (len(streams), counts.max())
+    return streams, np.array([data.draw(st.integers(0, most)) for _ in streams])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(), seed=st.integers(0, 2**31), width=st.sampled_from([16, 40, 96, 512]), group=st.integers(1, 5),
+    dtype=st.sampled_from([np.uint8, np.float16, np.float32]), blocks=st.sampled_from([1, 7, 40, 600]),
+)  # fmt: skip
+def test_products_are_those_of_matrices(data, seed, width, group, dtype, blocks):
+    rng = np.random.default_rng(seed)
+    magnitude = 10.0 ** rng.uniform(-7, 2, (4, blocks, width)) * rng.choice([-1, 1], (4, blocks, width))
+    rows = rng.integers(0, 256, magnitude.shape, np.uint8) if dtype == np.uint8 else magnitude.astype(dtype)
+    streams, counts = drawn_streams(data, blocks)
+    features = rng.normal(size=(len(streams), group, width)).astype(np.float32)
+    found = summary.products(rows, streams, counts, features)
+    assert found.shape == (len(streams), group, counts.max())
     for r, (stream, count) in enumerate(zip(streams, counts, strict=True)):
-        estimate = features[r].astype(np.float64) @ rows[stream, :count].T.astype(np.float64)
-        weight = np.exp(np.column_stack([estimate, outside[r]]))
+        exact, wide = features[r].astype(np.float64), rows[stream, :count].astype(np.float64)
+        slack = 1e-5 * (np.abs(exact) @ np.abs(wide).T)
+        assert (np.abs(found[r, :, :count] - exact @ wide.T) <= slack).all()
+        assert (found[r, :, count:] == 0).all()
+
+
+@given(bits=st.integers(0, 0x7BFF), sign=st.booleans())
+def test_every_finite_half_counts_as_what_it_is(bits, sign):
+    half = np.array([bits | sign << 15], np.uint16).view(np.float16)
+    one = np.zeros(1, np.int64), np.ones(1, np.int64), np.ones((1, 1, 1), np.float32)
+    assert summary.products(half.reshape(1, 1, 1), *one).item() == half.item()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**31), group=st.integers(1, 5), blocks=st.sampled_from([1, 7, 40, 600]))
+def test_shares_are_those_of_the_softmax(data, seed, group, blocks):
+    rng = np.random.default_rng(seed)
+    streams, counts = drawn_streams(data, blocks)
+    log_mass = (rng.normal(size=(len(streams), group, blocks)) * 5).astype(np.float32)
+    outside = rng.normal(size=(len(streams), group)).astype(np.float32) * 3
+    found = summary.shares(log_mass, counts, outside)
+    assert found.shape == (len(streams), blocks)
+    for r, count in enumerate(counts):
+        weight = np.exp(np.column_stack([log_mass[r, :, :count], outside[r]]).astype(np.float64))
         expected = (weight / weight.sum(axis=1, keepdims=True))[:, :-1].mean(axis=0)
         np.testing.assert_allclose(found[r, :count], expected, rtol=1e-4, atol=1e-9)
         assert (found[r, count:] == 0).all()
@@ -54,15 +83,17 @@ def test_the_best_are_chosen_and_sinks_always(shares, data, sinks):
 
 
 def test_what_does_not_fit_is_named():
-    rows, one = np.zeros((2, 4, 32), np.uint8), np.array([0])
-    good = (np.zeros((1, 1, 32), np.float32), np.zeros((1, 1), np.float32))
-    for arguments, name in (
-        ((rows, np.array([2]), one, *good), "a stream"),
-        ((rows, one, np.array([5]), *good), "a count of blocks"),
-        ((rows, one, one, np.zeros((1, 1, 16), np.float32), good[1]), "the width of a row"),
-        ((rows, one, one, good[0], np.zeros((1, 2), np.float32)), "outside"),
+    rows, one, features = np.zeros((2, 4, 32), np.uint8), np.array([0]), np.zeros((1, 1, 32), np.float32)
+    log_mass, outside = np.zeros((1, 1, 4), np.float32), np.zeros((1, 1), np.float32)
+    for call, arguments, name in (
+        (summary.products, (rows, np.array([2]), one, features), "a stream"),
+        (summary.products, (rows, one, np.array([5]), features), "a count of blocks"),
+        (summary.products, (rows, one, one, np.zeros((1, 1, 16), np.float32)), "the width of a row"),
+        (summary.products, (rows, one, np.zeros(2, np.int64), features), "the number of streams"),
+        (summary.shares, (log_mass, one, np.zeros((1, 2), np.float32)), "outside"),
+        (summary.shares, (log_mass, np.array([5]), outside), "a count of blocks"),
     ):
         with pytest.raises(ContractError, match=f"{name} does not fit"):
-            summary.shares(*arguments)
+            call(*arguments)
     with pytest.raises(ContractError, match=r"must lie in \(0, 1\]"):
         summary.choose(np.zeros((1, 3), np.float32), np.array([3]), np.array([0.0]), 1)

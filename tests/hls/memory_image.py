@@ -50,6 +50,11 @@ class Job:
     def blocks(self) -> int:
         return sum(len(run) for run in self.runs)
 
+    @property
+    def segments(self) -> list[Segment]:
+        """The runs as segments: a kernel does not ask for centre and scale, which the query holds already."""
+        return [Segment(run, np.zeros(1, np.float32), 1.0, self.bits, self.query.width, 0) for run in self.runs]
+
 
 @dataclass
 class Image:

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from hls.memory_image import Job
 
-from nearkv.contract import kernel as golden
 from nearkv.contract.encode import pack_blocks
 from nearkv_drivers.device import Mode, ScoreResult
-from nearkv_drivers.wire import EMPTY, MAX_TOP_K, ROW_WIDTHS, Query, Segment
+from nearkv_drivers.wire import EMPTY, MAX_TOP_K, ROW_WIDTHS, Query
+from nearkv_sim.stimulus import expected_result
 
 Random = np.random.Generator
 INT32 = np.iinfo(np.int32)
@@ -33,21 +33,7 @@ def random_job(random: Random, largest: int = 40) -> Job:
 
 def answer(job: Job) -> ScoreResult:
     """What every implementation must return for ``job``."""
-    segments = [Segment(run, np.zeros(1, np.float32), 1.0, job.bits, job.query.width, 0) for run in job.runs]
-    scores = golden.score(job.query, segments, job.initial_total)
-    if job.mode is Mode.MASS:
-        return ScoreResult(scores.total, scores.bad, log_mass=scores.log_mass)
-    return ScoreResult(scores.total, scores.bad, *golden.top_k(scores, job.k))
-
-
-def assert_same(got: ScoreResult, expected: ScoreResult) -> None:
-    """Fail where any field differs, naming it."""
-    for name in ("total", "bad", "positions", "priorities"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name), err_msg=name)
-    if expected.log_mass is None:
-        assert got.log_mass is None
-    else:
-        np.testing.assert_array_equal(got.log_mass, expected.log_mass, err_msg="log_mass")
+    return expected_result(job.query, job.segments, job.mode, job.k, job.initial_total)
 
 
 def _values(random: Random, shape: tuple[int, ...], bits: int) -> npt.NDArray[np.int8]:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hls import csim, rtl
 from hls.memory_image import Job
-from hls.random_jobs import answer, assert_same, random_job
+from hls.random_jobs import answer, random_job
 
 from nearkv_drivers.device import Mode, ScoreResult
-from nearkv_drivers.wire import Segment
+from nearkv_sim.stimulus import compare
 
 from vectors import load_score, score_vectors
 
@@ -49,9 +49,7 @@ def implementations(harness: Path) -> dict[str, Implementation]:
 
 
 def _native(native: ModuleType, job: Job) -> ScoreResult:
-    width = job.query.width
-    segments = [Segment(run, np.zeros(1, np.float32), 1.0, job.bits, width, 0) for run in job.runs]
-    scores = native.score(job.query, segments, job.initial_total)
+    scores = native.score(job.query, job.segments, job.initial_total)
     if job.mode is Mode.MASS:
         return ScoreResult(scores.total, scores.bad, log_mass=scores.log_mass)
     return ScoreResult(scores.total, scores.bad, *native.top_k(scores, job.k))
@@ -61,10 +59,7 @@ def _compare(implementations: dict[str, Implementation], jobs: Sequence[Job]) ->
     expected = [answer(job) for job in jobs]
     for name, implementation in implementations.items():
         for i, (got, wanted) in enumerate(zip(implementation(jobs), expected, strict=True)):
-            try:
-                assert_same(got, wanted)
-            except AssertionError as error:
-                raise AssertionError(f"{name} differs in request {i}: {error}") from error
+            compare(wanted, got, f"{name}, request {i}:")
 
 
 def test_golden_vectors(implementations: dict[str, Implementation]) -> None:

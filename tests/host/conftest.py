@@ -17,6 +17,7 @@ from transformers import (
     Qwen3Config,
 )
 
+from nearkv import attach
 from nearkv.cli.main import run
 
 from tests.host.command_line import TEMPLATE, TEXT, files, make_folder
@@ -51,6 +52,18 @@ def make_model(family: str, **overrides):
     torch.manual_seed(0)
     config = kind(**{**BASE, **extra, **overrides})
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="module")
+def model():
+    """The smallest one, which attends through nearkv."""
+    return attach(make_model("llama"))
+
+
+@pytest.fixture(scope="module")
+def ids():
+    """Two prompts of 300 tokens."""
+    return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
 
 
 @pytest.fixture

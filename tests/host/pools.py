@@ -4,12 +4,14 @@ import ctypes
 
 import numpy as np
 
-from nearkv.cache.pool import LayerPool
+from nearkv.cache.pool import LayerPool, Plan
 
 
 def slot_bytes(pool, stream, slot):
     """The bytes of a slot: uint8 [block bytes], a view."""
-    address = int(pool.addresses(np.full((len(pool.resident), 1), slot))[stream, 0])
+    shape, none = (len(pool.resident), 1), np.empty(0, np.int64)
+    plan = Plan(np.zeros(shape, np.int32), np.full(shape, slot), (none, none), 0)
+    address = int(pool.locate(plan, np.zeros(shape, np.uint64))[stream, 0])
     return np.frombuffer((ctypes.c_uint8 * pool.block_bytes).from_address(address), np.uint8)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nearkv.cache.attend import GatheredAttention, InPlaceAttention
+from nearkv.cache.attend import GatheredAttention, InPlaceAttention, Queries
 from nearkv.cache.buffers import BlockBuffer, aligned_bytes, token_view
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.stats import CacheStats
@@ -45,17 +45,17 @@ def test_in_place_equals_gathered(geometry, counts, missing):
     if missing:
         selected[0, 2:] = -1
     plan = pool.plan(selected)
-    assert len(plan.hits[0])
+    assert plan.hits
     assert len(plan.misses[0])
     buffer = BlockBuffer(g)
     buffer.reserve(SELECTED + 2)
     buffer.bytes[:] = random_bytes((g.streams, SELECTED + 2), g)
-    grouped = torch.randn(g.batch, g.kv_heads, 3, g.head_dim).to(g.dtype)
+    queries = Queries(torch.randn(g.batch, g.kv_heads, 3, g.head_dim).to(g.dtype))
     in_place = InPlaceAttention(g, tail, stats)
     gathered = GatheredAttention(g, tail, stats, torch.device("cpu"))
-    got = in_place.attend(grouped, plan, pool, buffer, 0.2)
-    want = gathered.attend(grouped, plan, pool, buffer, 0.2)
+    got = in_place.attend(queries, plan, pool, buffer, 0.2)
+    want = gathered.attend(queries, plan, pool, buffer, 0.2)
     assert got.dtype == want.dtype
     precision = 4 * torch.finfo(g.dtype).eps  # SDPA rounds its weights to the type of the values
     torch.testing.assert_close(got, want, rtol=precision, atol=precision)
-    assert np.abs(in_place.tail_mass(grouped, 0.2) - gathered.tail_mass(grouped, 0.2)).max() <= 1
+    assert np.abs(in_place.tail_mass(queries, 0.2) - gathered.tail_mass(queries, 0.2)).max() <= 1

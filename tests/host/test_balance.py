@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from nearkv.cache.balance import REST_STEPS, SKEW_STEPS, Balance, Sides
+from nearkv.cache.geometry import Geometry
 from nearkv.cache.stats import CacheStats
 from nearkv.tiers.beta import SKEW_GAIN, Limit
 
@@ -39,7 +41,7 @@ class Machine:
 
 
 def balance(beta="adaptive", stats=None, *, skewed=False):
-    return Balance(beta, stats or CacheStats(), 8192, skewed=skewed)
+    return Balance(beta, stats or CacheStats(), Geometry(1, 1, 64, torch.float16, 4), skewed=skewed)
 
 
 @pytest.mark.parametrize("host", [2 * GB, 20 * GB])

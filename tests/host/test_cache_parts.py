@@ -14,6 +14,7 @@ from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
+from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.selection import select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import StreamWindows, Tail
@@ -142,7 +143,7 @@ def test_the_pool_neither_loses_nor_duplicates(policy, data):
             selected[stream, : len(pick)] = pick
         plan = pool.plan(selected)
         buffer = np.zeros((2, width, g.kv_block_bytes), np.uint8)
-        for stream, position in zip(*plan.hits, strict=True):
+        for stream, position in np.argwhere(plan.slot >= 0):
             assert pool.resident[stream, plan.slot[stream, position]] == selected[stream, position]
             buffer[stream, position] = slot_bytes(pool, stream, plan.slot[stream, position])
         for stream, position in zip(*plan.misses, strict=True):
@@ -195,10 +196,10 @@ def test_warm_up_places_what_the_last_queries_attend_to(bits):
     exact = torch.softmax(scores.flatten(3), -1).unflatten(3, (BLOCKS, 32)).sum(-1).mean(1)[..., : BLOCKS - 1]
 
     def tail_mass(part, scale):
-        mass = torch.einsum("bhgd,htd->bhgt", part, keys[:, -1]).mul(scale).logsumexp(-1) * np.log2(np.e) * 256
+        mass = torch.einsum("bhgd,htd->bhgt", part.grouped, keys[:, -1]).mul(scale).logsumexp(-1) * np.log2(np.e) * 256
         return mass.round().int().flatten(0, 1).numpy()
 
-    shares = prompt_block_shares(drive, store, queries, WINDOW, prompt.scale, tail_mass)
+    shares = prompt_block_shares(LayerScorer(drive, store), queries, WINDOW, prompt.scale, tail_mass)
     assert shares.shape == exact.shape
     assert np.abs(shares - exact.numpy()).max() < {4: 0.15, 8: 0.08}[bits]  # keys and 2^x are the contract's
     placed = prompt_placement(shares, WINDOW, np.array([3, 4]), 1)

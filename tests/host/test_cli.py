@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
+from nearkv.cache.config import TierConfig
+from nearkv.cli.tier_options import TierOptions
 from nearkv.tiers.window_scaling import WindowPlan
 
 from tests.host.command_line import HEADS, TEXT, files, make_folder
@@ -82,6 +85,25 @@ def test_beta_and_a_first_stage_are_reported(nearkv, plain, home, text_file):
     assert answers[1] == answers[0]
 
 
+def test_cold_bits_are_reported_and_read_fewer_bytes(nearkv, plain, home, text_file):
+    for bits, block_bytes in ((None, 8192), (8, 4096)):
+        report_file = home / "report.json"
+        code, _, lines = nearkv(
+            "generate", "--prompt-file", text_file, "--model", plain, "--max-new-tokens", 20, "--budget", 160,
+            "--dram-limit", "400KiB", "--json", report_file, *(["--cold-bits", bits] if bits else []),
+        )  # fmt: skip
+        assert code == 0, lines
+        report = json.loads(report_file.read_text())
+        assert report["config"]["cold_bits"] == report["placement"]["cold_bits"] == bits
+        assert report["placement"]["bytes_read_per_byte_used"] == (2 if bits else 1)  # 2,048 bytes of codes, a page
+        assert (report["dram_bytes"]["cold_scales"] > 0) == (bits is not None)
+        assert sum(report["dram_bytes"].values()) <= 400 << 10
+        assert any("8 bits per value" in line for line in lines) == (bits is not None)
+        fetched = report["placement"]["fetched_blocks_per_step"]
+        assert report["bytes_by_path_per_token"]["drive_to_host"] == pytest.approx(fetched * block_bytes)
+        assert fetched > 0
+
+
 def test_file_and_prompt_are_one_text(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     options = ["--model", plain, "--max-new-tokens", 1, "--json", report_file]
@@ -121,10 +143,11 @@ def test_compare_reports_what_others_rely_on(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     code, out, lines = nearkv(
         "compare", "--prompt-file", text_file, "--context", 400, "--tokens", 16, "--budget", 160, "--model", plain,
-        "--json", report_file,
+        "--cold-bits", 8, "--json", report_file,
     )  # fmt: skip
     assert code == 0, lines
     report = json.loads(report_file.read_text())
+    assert report["placement"]["cold_bits"] == 8
     assert report["delta_nll"] == pytest.approx(report["nll"]["nearkv"] - report["nll"]["dense"], abs=1e-9)
     assert abs(report["delta_nll"]) < 0.1
     assert 0 <= report["top1_agreement"] <= 1
@@ -137,6 +160,20 @@ def test_compare_reports_what_others_rely_on(nearkv, plain, home, text_file):
     assert report["selected_mass"]["int8"]["mean"] > 0.99
     assert "most recent" in out
     assert f"{report['top1_agreement']:.3f}" in out
+
+
+def test_compare_takes_beta_and_a_first_stage(nearkv, plain, home, text_file):
+    report_file = home / "report.json"
+    code, out, lines = nearkv(
+        "compare", "--prompt-file", text_file, "--context", 400, "--tokens", 16, "--budget", 160, "--model", plain,
+        "--beta", "0.5", "--first-stage", "quest_int8", "--json", report_file,
+    )  # fmt: skip
+    assert code == 0, lines
+    report = json.loads(report_file.read_text())
+    assert report["scoring"]["beta"]["host_bytes"] > 0
+    assert 0 < report["scoring"]["first_stage"]["scored_share"] < 1
+    assert "scored by the host" in out
+    assert "blocks scored after the first stage" in out
 
 
 def test_with_the_whole_context_as_budget_nothing_differs(nearkv, plain, home, text_file):
@@ -161,6 +198,16 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
 # --- wrong usage ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("command", ["generate", "compare", "demo"])
+def test_commands_that_run_a_model_take_every_tier_option(nearkv, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = nearkv(command, "--help")
+    assert code == 0
+    for option in dataclasses.fields(TierOptions):
+        assert f"--{option.name.replace('_', '-')} " in out
+    assert f"[default: {512 if command == 'demo' else TierConfig.budget}]" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -172,18 +219,20 @@ def test_compare_wants_a_text_that_is_long_enough(fails, plain, text_file):
         (["generate", "hi", "--dram-limit", "much%"], "--dram-limit much%"),
         (["generate", "hi", "--dram-limit", "6 bananas"], "--dram-limit=6 bananas is not a size"),
         (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
+        (["generate", "hi", "--cold-bits", "16"], "cold_bits are 8 or 4 bits per value"),
         (["generate", "hi", "--beta", "fast"], "or 'adaptive', not 'fast'"),
-        (["generate", "hi", "--first-stage", "infllm"], "no first stage is called 'infllm'; there are: mean_key, "),
+        (["generate", "hi", "--first-stage", "oracle"], "no first stage is called 'oracle'; there are: hierarchical, infllm, mean_key, "),
         (["generate", "hi", "--window-plan", "/no/plan"], "/no/plan: no such window plan; make one with"),
         (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),
         (["generate", "hi", "--colour", "red"], "--colour"),
         (["compare"], "--prompt-file"),
+        (["demo", "--context", "512", "--first-stage", "oracle"], "no first stage is called 'oracle'"),
         (["fly"], "fly"),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
 )
 def test_wrong_usage(fails, plain, arguments, said):
-    model = ["--model", plain] if arguments[0] == "generate" else []
+    model = ["--model", plain] if arguments[0] in ("generate", "demo") else []
     fails(*arguments, *model, code=2, said=said)
 
 
@@ -253,11 +302,28 @@ def test_a_dram_limit_that_is_too_small(fails, plain):
     fails("generate", TEXT, "--model", plain, "--dram-limit", "1KiB", said="a DRAM limit of 1,024 bytes is too small")
 
 
-def test_a_report_that_cannot_be_written(nearkv, plain, home, text_file):
-    report = text_file / "report.json"
-    code, out, lines = nearkv("generate", "hi", "--model", plain, "--max-new-tokens", 4, "--json", report)
+@pytest.mark.parametrize("command", [["generate", "hi"], ["compare"], ["demo"]], ids=lambda words: words[0])
+def test_a_report_that_cannot_be_written_is_refused_before_the_model_runs(fails, text_file, home, command):
+    prompt = [] if command == ["demo"] else ["--prompt-file", text_file]
+    for report in (text_file / "report.json", home):
+        fails(*command, *prompt, "--model", "nobody/nothing", "--json", report, said=f"{report}")
+
+
+def test_a_report_does_not_overwrite_the_text_or_the_plan(fails, text_file):
+    text = text_file.read_text()
+    options = ["--prompt-file", text_file, "--model", "nobody/nothing", "--json", "text.txt"]
+    for command in ("generate", "compare"):
+        fails(command, *options, said="text.txt is read by this command: write to another file")
+    assert text_file.read_text() == text
+
+
+def test_an_answer_is_not_lost_with_its_report(nearkv, plain, home, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "report.json")
+
+    monkeypatch.setattr("nearkv.cli.generate.write_json", full)
+    code, out, lines = nearkv("generate", "hi", "--model", plain, "--max-new-tokens", 4, "--json", "report.json")
     assert code == 1
-    assert out.strip("\n")  # the answer is not lost with the report
-    assert lines[-1].startswith("error: ")
-    assert "text.txt" in lines[-1]
-    assert files(home) == {text_file}
+    assert out.strip("\n")
+    assert lines[-1] == "error: No space left on device (report.json)"
+    assert not files(home)

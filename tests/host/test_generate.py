@@ -11,36 +11,9 @@ from nearkv.tiers.emergency import EmergencyConfig, EmergencyMode, Settings
 from nearkv.tiers.link import Link
 from nearkv.tiers.window_scaling import WindowPlan
 
+from tests.host.answers import answer, decode, smallest_limit
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
-
-
-def answer(model, ids, drive, **settings):
-    cache = nearkv.TieredCache(model, drive, **settings)
-    mask = torch.ones_like(ids)
-    out = model.generate(ids, attention_mask=mask, cache=cache, max_new_tokens=70, do_sample=False, min_new_tokens=70)
-    return out, cache
-
-
-def decode(model, ids, cache, steps):
-    for _ in range(steps):
-        model(ids[:, :1], cache=cache, use_cache=True)
-
-
-def smallest_limit(model, ids, **settings):
-    with pytest.raises(nearkv.MemoryLimitError, match="at least") as caught:
-        answer(model, ids, MemoryDevice(), dram_limit=1, **settings)
-    return int(str(caught.value).partition("at least ")[2].partition(" bytes")[0].replace(",", ""))
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
-
-
-@pytest.fixture(scope="module")
-def ids():
-    return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
 
 
 def test_generate_reads_only_what_it_selects(model, ids, drive):

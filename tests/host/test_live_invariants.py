@@ -17,6 +17,7 @@ from transformers import LlamaConfig
 import nearkv
 from nearkv.policy import names
 from nearkv.tiers.emergency import EmergencyConfig, EmergencyMode, Settings
+from nearkv.tiers.layout import LAYOUTS
 from nearkv.tiers.link import Link
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers.device import Capabilities, StorageError
@@ -140,20 +141,23 @@ OPERATION = st.one_of(
 
 @settings(max_examples=15, deadline=None)
 @given(
-    seed=st.integers(0, 2**31), policy=st.sampled_from(names()), prompt=st.integers(1, 400),
+    seed=st.integers(0, 2**31), prompt=st.integers(1, 400),
     spare=st.integers(0, 40), alpha=st.sampled_from([None, 0.15, 0.29, 0.6, 1.0]), watched=st.booleans(),
-    planned=st.booleans(), beta=st.sampled_from([None, 0.5]), operations=st.lists(OPERATION, max_size=6),
+    planned=st.booleans(), operations=st.lists(OPERATION, max_size=6),
+    chosen=st.fixed_dictionaries({"policy": st.sampled_from(names()), "beta": st.sampled_from([None, 0.5]),
+                                  "layout": st.sampled_from(LAYOUTS)}),
 )  # fmt: skip
-def test_nothing_is_lost_and_the_budget_holds(seed, policy, prompt, spare, alpha, watched, planned, beta, operations):
+def test_nothing_is_lost_and_the_budget_holds(seed, prompt, spare, alpha, watched, planned, operations, chosen):
     with tempfile.TemporaryDirectory() as folder:
         mode = emergency(alpha) if watched else None
         plan = None
         if planned:
             blocks = np.random.default_rng(seed).integers(0, 9, (LAYERS, KV_HEADS))
+            blocks[0, 0] += not blocks.any()  # a plan without a block is refused
             plan = f"{folder}/plan.json"
             WindowPlan("drawn", blocks, blocks).save(plan)
         limit = SMALLEST + spare * 7919
-        run = Run(folder, seed, mode, dram_limit=limit, alpha=alpha, policy=policy, window_plan=plan, beta=beta)
+        run = Run(folder, seed, mode, dram_limit=limit, alpha=alpha, window_plan=plan, **chosen)
         run.forward(prompt)
         for kind, value in [("steps", 1), *operations]:
             if kind == "load" and mode is not None:

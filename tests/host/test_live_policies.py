@@ -26,15 +26,16 @@ def ids():
 
 
 @pytest.mark.parametrize("warm_up", [True, False], ids=["warm", "newest"])
-@pytest.mark.parametrize("policy", names())
-def test_live_counts_are_those_of_a_replay(model, ids, policy, warm_up):
-    cache = nearkv.TieredCache(model, MemoryDevice(), budget=BUDGET, policy=policy, warm_up=warm_up, alpha=None)
+@pytest.mark.parametrize(("policy", "pin_newest"), [*((name, 0.0) for name in names()), ("hit_rate", 0.4)])
+def test_live_counts_are_those_of_a_replay(model, ids, policy, pin_newest, warm_up):
+    chosen = {"policy": policy, "pin_newest": pin_newest, "warm_up": warm_up}
+    cache = nearkv.TieredCache(model, MemoryDevice(), budget=BUDGET, **chosen)
     with torch.inference_mode(), LiveRecorder() as recorder:
         model(ids[:, :PROMPT], cache=cache, use_cache=True)
         for at in range(PROMPT, PROMPT + STEPS):
             model(ids[:, at : at + 1], cache=cache, use_cache=True)
     quota = np.stack([layer.pool.quota for layer in cache.tiered_layers])
-    result = replay(recorder.trace(cache), create(policy), quota - 1, warm=warm_up)
+    result = replay(recorder.trace(cache), create(policy), quota - 1, warm=warm_up, pin_newest=pin_newest)
     stats = cache.stats
     assert (stats.hits, stats.misses) == (result.hits, result.needed - result.hits)
     assert (stats.promotions, stats.demotions) == (result.promotions, result.demotions)

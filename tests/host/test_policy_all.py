@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from nearkv import policy
 from nearkv.policy import UsesPlacement, UsesRanking
 from nearkv.policy.lookahead import FAST, SLOW
+from nearkv.policy.pin_newest import newest_first
 
 STREAMS, SELECTED = 3, 4
 
@@ -179,18 +180,36 @@ def test_a_cold_block_whose_rate_jumps_is_promoted_at_once():
     assert values[1] > values[0]
 
 
-def test_the_newest_blocks_are_pinned_whatever_their_rate():
-    subject = policy.HitRate(pin_newest=2)
-    for _ in range(20):
-        subject.observe(0, one(3), np.ones((1, 1), np.uint32))
-    values = subject.values(0, one(3, 8, 9, 7))[0]
-    assert min(values[1], values[2]) > values[0] > values[3]
+def test_the_newest_blocks_are_pinned_whatever_the_policy_says():
+    pins = policy.PinNewest(0.5, streams=2)
+    values = np.array([[50, 1, 2, 9], [5, 4, 3, -1]])
+    blocks = np.array([[3, 8, 9, 7], [0, 1, 2, -1]], np.int32)
+    lifted = pins.lift(values, blocks, np.array([4, 2]))
+    assert np.argsort(-lifted[0]).tolist() == [2, 1, 0, 3]
+    assert np.argsort(-lifted[1]).tolist() == [2, 0, 1, 3]
+    # The newest block was seen above: it need not come again to bound what is pinned.
+    assert pins.lift(values[:, :1], blocks[:, :1], np.array([4, 2])).tolist() == values[:, :1].tolist()
 
 
-REFUSED = [lambda: policy.Lookahead(0), lambda: policy.HitRate(-1), lambda: policy.HitRate(0, -1)]
+def test_newest_blocks_come_before_a_ranking_and_once():
+    assert newest_first(np.array([4, 9, 1, -1]), newest=9, count=3, oldest=1).tolist() == [9, 8, 7, 4, 1, -1]
+    assert newest_first(np.array([2, 1]), newest=2, count=8, oldest=1).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("name", policy.names())
+def test_padding_leaves_no_trace_on_a_block_that_appears_later(name):
+    subject, unpadded = policy.create(name), policy.create(name)
+    for _ in range(3):
+        for each, blocks in ((subject, one(1, -1)), (unpadded, one(1))):
+            each.observe(0, np.repeat(blocks, STREAMS, axis=0), np.ones((STREAMS, blocks.shape[1]), np.uint32))
+    later = np.tile(np.arange(300, dtype=np.int32), (STREAMS, 1))
+    np.testing.assert_array_equal(subject.values(0, later), unpadded.values(0, later))
+
+
+REFUSED = [lambda: policy.Lookahead(0), lambda: policy.HitRate(-1), lambda: policy.PinNewest(1.5, 1)]
 
 
 @pytest.mark.parametrize("make", REFUSED)
 def test_settings_out_of_range_are_refused(make):
-    with pytest.raises(ValueError, match=r"window|negative"):
+    with pytest.raises(ValueError, match=r"window|negative|pin_newest"):
         make()

@@ -22,9 +22,8 @@ from nearkv.cache.store import LayerStore
 from nearkv.selectors import SUMMARIES
 from nearkv_drivers.device import StorageError
 
-from tests.host.conftest import make_model
+from tests.host.answers import answer, smallest_limit
 from tests.host.memory_device import Done, MemoryDevice
-from tests.host.test_generate import answer, smallest_limit
 
 DIM, GROUP = 32, 2
 
@@ -74,7 +73,7 @@ def same(left, right):
 
 
 def balance(beta, **options):
-    return Balance(beta, CacheStats(), 8192, skewed=False, **options)
+    return Balance(beta, CacheStats(), Geometry(1, 1, 64, torch.float16, 4), skewed=False, **options)
 
 
 PARTS = st.lists(
@@ -127,12 +126,15 @@ def test_candidates_everywhere_select_what_one_stage_selects(seed, parts, name, 
     assert stats.kept_mass == 1.0
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**31), fraction=st.floats(0.1, 0.9), rows=st.none() | st.integers(0, 12))
-def test_positions_are_blocks_and_only_candidates_are_scored(seed, fraction, rows):
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**31), fraction=st.floats(0.1, 0.9), rows=st.none() | st.integers(0, 12),
+    name=st.sampled_from(sorted(SUMMARIES)),
+)  # fmt: skip
+def test_positions_are_blocks_and_only_candidates_are_scored(seed, fraction, rows, name):
     geometry = Geometry(1, 2, DIM, torch.float32, 4)
     first = FirstStage(
-        SUMMARIES["quest_int8"], geometry, FirstStageStats(), most_blocks=rows, loss=0.01, sink_blocks=1, layer=0
+        SUMMARIES[name], geometry, FirstStageStats(), most_blocks=rows, loss=0.01, sink_blocks=1, layer=0
     )
     streams = Streams(seed, [[8, 1, 7], [5, 11]], keepers=[first])
     scorer = LayerScorer(streams.device, streams.store, None, first)
@@ -155,6 +157,47 @@ def test_positions_are_blocks_and_only_candidates_are_scored(seed, fraction, row
         priority = dict(zip(every.positions.tolist(), every.priorities.tolist(), strict=True))
         # Totals are those of the candidates, so near ties may swap; what is chosen is as good.
         assert sum(priority[b] for b in result.positions.tolist()) >= 0.9 * sum(priority[b] for b in best)
+
+
+@pytest.mark.parametrize("name", sorted(SUMMARIES))
+def test_a_streams_candidates_do_not_depend_on_the_streams_beside_it(name):
+    first = FirstStage(
+        SUMMARIES[name], Geometry(1, 3, DIM, torch.float32, 4), FirstStageStats(), most_blocks=None, loss=0.01,
+        sink_blocks=1, layer=0,
+    )  # fmt: skip
+    ask = Streams(9, [[40, 1, 1], [7], [90, 20]], keepers=[first]).question()
+    for _ in range(3):  # audits propose everything
+        first.propose(np.arange(3), ask.queries, ask.sealed, ask.tail_mass, ask.scale)
+    whole = first.propose(np.arange(3), ask.queries, ask.sealed, ask.tail_mass, ask.scale)
+    assert not whole.audit
+    read = 0
+    for stream, blocks in enumerate(whole.blocks):
+        one = np.array([stream])
+        alone = first.propose(one, ask.queries[one], ask.sealed[one], ask.tail_mass[one], ask.scale)
+        proposed = np.flatnonzero(alone.proposed[0])
+        np.testing.assert_array_equal(proposed, blocks)
+        assert len(proposed) == 1 + np.ceil((ask.sealed[stream] - 1) / 4)
+        read += alone.summary_bytes
+    assert read == whole.summary_bytes
+
+
+@pytest.mark.parametrize("name", sorted(SUMMARIES))
+def test_audits_steer_the_share_by_the_loss_that_is_allowed(name):
+    kept, share = {}, {}
+    for loss in (0.01, 0.5):
+        stats, geometry = FirstStageStats(), Geometry(1, 2, DIM, torch.float32, 4)
+        first = FirstStage(SUMMARIES[name], geometry, stats, most_blocks=None, loss=loss, sink_blocks=1, layer=0)
+        streams = Streams(21, [[60], [50, 10]], keepers=[first])
+        scorer = LayerScorer(streams.device, streams.store, None, first)
+        for _ in range(32 * 6):
+            scorer.score(streams.question(most=12))
+        assert stats.audits == 2 * (6 + 5)
+        kept[loss], share[loss] = stats.kept_mass, first.share.fraction
+    assert kept[0.01] >= kept[0.5]
+    if kept[0.5] < 0.95:
+        assert (share[0.01] > share[0.5]).all()
+    else:  # as good as nothing is lost, so both shrink from a quarter
+        assert np.max(list(share.values())) < 0.25
 
 
 @given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=6), data=st.data(), size=st.sampled_from([576, 1088]))
@@ -207,16 +250,6 @@ def test_a_drive_that_fails_in_mid_command_leaves_nothing_half_done():
     assert shared._step.host_bytes > 0
 
 
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
-
-
-@pytest.fixture(scope="module")
-def ids():
-    return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
-
-
 def test_a_cache_whose_drive_fails_to_score_stays_as_it_was(model, ids, monkeypatch):
     drive = MemoryDevice()
     cache = nearkv.TieredCache(model, drive, budget=160, beta="adaptive", first_stage="quest_int8", policy="lookahead")
@@ -263,6 +296,31 @@ def test_tokens_do_not_depend_on_beta(model, ids, tmp_path, reference, beta):
 
 
 @pytest.mark.parametrize("name", sorted(SUMMARIES))
+def test_a_first_stage_grows_with_a_padded_batch_and_blocks_without_a_summary_are_candidates(model, ids, name):
+    """Of 11 sealed blocks 10 were expected; the second sequence has 100 tokens less."""
+    cache = nearkv.TieredCache(
+        model, MemoryDevice(), budget=160, expected_tokens=320, first_stage=name, dram_limit=1 << 20
+    )
+    mask = torch.ones_like(ids)
+    mask[1, :100] = 0
+    model.generate(ids, attention_mask=mask, cache=cache, max_new_tokens=70, do_sample=False, min_new_tokens=70)
+    stage, geometry = cache.scoring_report()["first_stage"], cache.tiered_layers[0].geometry
+    assert 0 < stage["proposed_blocks"] < stage["all_blocks"]
+    assert 0.9 < stage["kept_mass"] <= 1
+    for layer in cache.tiered_layers:
+        first = layer.scorer.first_stage
+        assert layer.store.sealed.tolist() == [11, 11, 8, 8]
+        assert first._table.count.tolist() == [10, 10, 8, 8]
+        assert first.nbytes == 4 * SUMMARIES[name].stream_bytes(geometry.head_dim, 10)
+    assert cache.dram_bytes()["summaries"] == len(cache.tiered_layers) * first.nbytes
+    queries = np.ones((4, 2, geometry.head_dim), np.float32)
+    first.share.fraction[:] = 0.01
+    proposal = first.propose(np.arange(4), queries, layer.store.sealed, np.zeros((4, 2), np.int32), 1.0)
+    assert {tuple(np.flatnonzero(row)[[0, -1]]) for row in proposal.proposed[:2]} == {(0, 10)}
+    cache.close()
+
+
+@pytest.mark.parametrize("name", sorted(SUMMARIES))
 def test_a_first_stage_within_a_limit_is_counted_and_stays_in_it(model, ids, tmp_path, name):
     settings = {"budget": 160, "expected_tokens": 360, "first_stage": name}
     limit = smallest_limit(model, ids, **settings)
@@ -285,7 +343,8 @@ def test_a_first_stage_within_a_limit_is_counted_and_stays_in_it(model, ids, tmp
     [
         ({"beta": 0}, "beta is a positive number"),
         ({"beta": "fast"}, "beta is a positive number of host bytes per drive byte, or 'adaptive', not 'fast'"),
-        ({"first_stage": "infllm"}, "no first stage is called 'infllm'; there are: mean_key, "),
+        ({"first_stage": "oracle"}, "no first stage is called 'oracle'; there are: hierarchical, infllm, mean_key, "),
+        ({"first_stage": "int4"}, "no first stage is called 'int4'; there are: .*quest_int8, shadowkv"),
         ({"first_stage": "quest", "first_stage_loss": 1.0}, "first_stage_loss is a share"),
         ({"first_stage": "quest", "dram_limit": 1 << 30}, "needs expected_tokens"),
     ],

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearkv.tiers.alpha import alpha_budget
@@ -122,13 +122,14 @@ def test_alpha_is_exact_to_the_token(tokens, alpha, sink, recent):
     if budget.pinned_only:
         assert budget.pool_blocks == 0
         return
-    assert budget.used_tokens <= hot
-    assert hot - budget.used_tokens < 32 or budget.pool_blocks == max(older - sink, 0)
+    used = budget.pinned_tokens + 32 * budget.pool_blocks
+    assert used <= hot
+    assert hot - used < 32 or budget.pool_blocks == max(older - sink, 0)
 
 
 def test_all_of_it_may_be_hot():
     budget = alpha_budget(1000, 1.0, sink_blocks=1, newest_tokens=72)
-    assert budget.used_tokens == budget.hot_tokens == 1000
+    assert budget.pinned_tokens + 32 * budget.pool_blocks == budget.hot_tokens == 1000
 
 
 @pytest.mark.parametrize(("tokens", "alpha", "newest"), [(100, 0.0, 10), (100, 1.1, 10), (100, 0.5, 101), (-1, 0.5, 0)])
@@ -300,3 +301,25 @@ def test_blocks_selected_together_are_packed_together():
 def test_blocks_never_seen_together_stay_in_order(blocks):
     place = pack_together(co_selection(np.full((1, 2), -1, np.int32), blocks))
     assert place.tolist() == list(range(blocks))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 40), st.integers(1, 12), st.sampled_from([0, 2.5, 100]))
+def test_a_packed_order_holds_every_block_once(seed, blocks, steps, neighbours):
+    rng = np.random.default_rng(seed)
+    wanted = np.stack([rng.permutation(blocks)[: min(6, blocks)] for _ in range(steps)]).astype(np.int32)
+    together = co_selection(wanted, blocks)
+    place = pack_together(together, neighbours)
+    assert sorted(place.tolist()) == list(range(blocks))
+    order = rng.permutation(steps)  # in whatever order the steps came
+    np.testing.assert_array_equal(pack_together(co_selection(wanted[order], blocks), neighbours), place)
+    if neighbours > steps:
+        assert place.tolist() == list(range(blocks))
+
+
+def test_among_equals_the_closest_pair_is_joined_first_then_the_lower_one():
+    together = np.zeros((7, 7), np.int64)
+    for one, other in ((0, 3), (0, 5), (0, 2), (4, 6)):
+        together[one, other] = together[other, one] = 4
+    # 0 joins 2 and 3, the closest; 5 comes too late and stays alone, like 1; chains follow by their lower ends.
+    assert np.argsort(pack_together(together)).tolist() == [1, 2, 0, 3, 4, 6, 5]

@@ -38,7 +38,7 @@ def one_step(pool, subject, rng, count, kind):
         return
     plan = pool.plan(selected)
     gathered = np.zeros((STREAMS, count, BLOCK_BYTES), np.uint8)
-    for stream, position in zip(*plan.hits, strict=True):
+    for stream, position in np.argwhere(plan.slot >= 0):
         gathered[stream, position] = slot_bytes(pool, stream, plan.slot[stream, position])
     for stream, position in zip(*plan.misses, strict=True):
         gathered[stream, position] = content(stream, selected[stream, position])

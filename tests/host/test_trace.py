@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nearkv import policy
+from nearkv.cli.trace import app
 from nearkv.policy import Lookahead
 from nearkv.policy.hit_rate import HYSTERESIS
 from nearkv.tiers import knapsack
 from nearkv.tiers.window_scaling import WindowPlan, WindowProfile, apportion, plan, uniform, window_blocks
 from nearkv.trace.belady import Belady
-from nearkv.trace.cli import app
 from nearkv.trace.format import TraceError, load, pack_priority, save, unpack_priority
 from nearkv.trace.profile import profile_windows
 from nearkv.trace.rank import rank

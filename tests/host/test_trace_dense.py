@@ -9,7 +9,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
-from nearkv.trace.cli import app
+from nearkv.cli.trace import app
 from nearkv.trace.dense import record_dense
 from nearkv.trace.format import TraceError, load
 
@@ -103,4 +103,4 @@ def test_the_command_records_a_text(tmp_path):
 
     short = CliRunner().invoke(app, [*arguments, "--context", "401"])
     assert short.exit_code == 1
-    assert "has 400 tokens, 401 were asked for" in short.output
+    assert "has 400 tokens, --context 401 were asked for" in short.output

@@ -10,7 +10,6 @@ import nearkv
 from nearkv.cache.observation import prompt_selections
 from nearkv.cache.tail import StreamWindows
 
-from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 
 PROMPT, BUDGET = 700, 192
@@ -41,16 +40,11 @@ def test_the_prompts_queries_select_as_a_decode_step_does(seed, heads, wanted, s
     rng = np.random.default_rng(seed)
     shares = rng.permutation(2 * heads * 16 * 12).reshape(2 * heads, 16, 12).astype(np.float32) / 1e4
     first = [12] * heads + [12 - short] * heads
-    found = prompt_selections(shares, windows(first), wanted=wanted, sinks=1, kv_heads=heads)
+    found = prompt_selections(shares, np.array(first), wanted=wanted, sinks=1, kv_heads=heads)
     for query in range(16):
         expected = plainly(shares[:, query], first, wanted, 1, heads)
         for stream, row in enumerate(found[query]):
             assert set(row[row >= 0].tolist()) == expected[stream]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
 
 
 def tokens(batch):

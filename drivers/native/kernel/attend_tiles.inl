@@ -10,43 +10,14 @@
 
 #include "attend.hpp"
 #include "contract.hpp"
-#if defined(__F16C__) || defined(__AVX512F__)
-#include <immintrin.h>
-#endif
+#include "float_lanes.inl"
 
 namespace nearkv {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
-#else
-constexpr int kLanes = 4;
-#endif
-typedef float Lanes __attribute__((vector_size(4 * kLanes)));
-typedef int32_t LaneInts __attribute__((vector_size(4 * kLanes)));
-typedef uint32_t LaneBits __attribute__((vector_size(4 * kLanes)));
-typedef uint16_t LaneHalves __attribute__((vector_size(2 * kLanes)));
-
 constexpr int kHeadTile = 4;
 constexpr int kColumnTile = 2;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
-
-template <typename To, typename From>
-inline To as_type(const From& from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof to);
-  return to;
-}
-
-inline Lanes load(const float* data) {
-  Lanes x;
-  std::memcpy(&x, data, sizeof x);
-  return x;
-}
-inline void store(float* data, const Lanes& x) { std::memcpy(data, &x, sizeof x); }
 
 // 2^x for x <= 0 (and NaN) to float rounding: the Taylor series of 2^f on |f| <= 1/2, of which the
 // first term left out is below 6e-9. What is below 2^-126 counts as 2^-126, nothing beside the
@@ -71,26 +42,6 @@ inline Lanes power_of_two(Lanes x) {
   for (int i = 6; i >= 0; --i) value = value * fraction + kTerm[i];
   const LaneInts integer = as_type<LaneInts>(shifted) - as_type<int32_t>(kRound);
   return value * as_type<Lanes>((integer + 127) << 23);
-}
-
-inline Lanes widen_half(const LaneHalves& halves) {
-#if defined(__AVX512F__)
-  return as_type<Lanes>(_mm512_cvtph_ps(as_type<__m256i>(halves)));
-#elif defined(__AVX2__) && defined(__F16C__)
-  return as_type<Lanes>(_mm256_cvtph_ps(as_type<__m128i>(halves)));
-#else
-  // Exponent and fraction moved into a float's place, then rebased by 2^(127 - 15), which also
-  // makes subnormals normal; infinities and NaNs get all exponent bits.
-  const LaneBits bits = __builtin_convertvector(halves, LaneBits);
-  const LaneBits rest = bits & 0x7FFFu;
-  const LaneBits scaled = as_type<LaneBits>(as_type<Lanes>(rest << 13) * 0x1p112f);
-  const LaneBits special = as_type<LaneBits>(rest >= 0x7C00u) & 0x7F800000u;
-  return as_type<Lanes>(scaled | special | (bits & 0x8000u) << 16);
-#endif
-}
-
-inline Lanes widen_bfloat(const LaneHalves& halves) {
-  return as_type<Lanes>(__builtin_convertvector(halves, LaneBits) << 16);
 }
 
 template <Lanes (*kWiden)(const LaneHalves&)>

@@ -17,13 +17,6 @@ using Table = HostArray<const uint64_t, nb::ndim<2>, nb::c_contig>;
 using Addresses = HostArray<const uint64_t, nb::ndim<1>, nb::c_contig>;
 using Counts = HostArray<const int64_t, nb::ndim<1>, nb::c_contig>;
 
-KvType type_of(const std::string& name) {
-  if (name == "float32") return KvType::kFloat32;
-  if (name == "float16") return KvType::kFloat16;
-  if (name == "bfloat16") return KvType::kBfloat16;
-  throw ContractError("KV must be float32, float16 or bfloat16, not " + name);
-}
-
 void check_streams(const char* name, size_t count, size_t streams) {
   if (count != streams)
     throw ContractError(std::string(name) + " has " + std::to_string(count) +
@@ -37,7 +30,7 @@ AttendInput input_of(const Queries& queries, const Addresses& tails, const Count
     throw ContractError("head size " + std::to_string(queries.shape(2)) +
                         " is not a multiple of 16 from 32 to 256");
   if (!std::isfinite(scale)) throw ContractError("the attention scale must be finite");
-  const KvType type = type_of(dtype);
+  const KvType type = kv_type(dtype);
   const size_t streams = queries.shape(0);
   check_streams("tails", tails.shape(0), streams);
   check_streams("tail tokens", tail_tokens.shape(0), streams);

@@ -1,4 +1,4 @@
-// Python face of the hot pool's admission.
+// Python face of the hot pool: where selected blocks are, and which of them stay.
 #include <nanobind/stl/tuple.h>
 
 #include <string>
@@ -52,6 +52,53 @@ void check_quota(const Vector<const int64_t>& quota, const Table<const uint64_t>
   }
 }
 
+// Slots of the selected blocks, (stream, position) of those that have none, and how many of the
+// others are no pinned ones.
+std::tuple<nb::object, nb::object, nb::object, size_t> py_look_up(
+    const Table<const int64_t>& where, const Table<const int32_t>& selected, int32_t pinned) {
+  const size_t streams = selected.shape(0), count = selected.shape(1);
+  check_shape("where", where.shape(0) == streams);
+  check_blocks(selected, where.shape(1));
+  std::vector<int64_t> slot(streams * count), missed_streams, missed_positions;
+  size_t hits = 0;
+  for (size_t s = 0; s < streams; ++s)
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t block = selected.data()[s * count + i];
+      const int64_t found = block < 0 ? -1 : where.data()[s * where.shape(1) + block];
+      slot[s * count + i] = found;
+      hits += found >= 0 && block >= pinned;
+      if (block < 0 || found >= 0) continue;
+      missed_streams.push_back(static_cast<int64_t>(s));
+      missed_positions.push_back(static_cast<int64_t>(i));
+    }
+  const size_t misses = missed_streams.size();
+  return {to_numpy(std::move(slot), {streams, count}),
+          to_numpy(std::move(missed_streams), {misses}),
+          to_numpy(std::move(missed_positions), {misses}), hits};
+}
+
+// Host address of every selected block: its slot's, or where it lands.
+nb::object py_locate(const Table<const int32_t>& selected, const Table<const int64_t>& slot,
+                     const Table<const uint64_t>& addresses, const Table<const uint64_t>& landing) {
+  const size_t streams = selected.shape(0), count = selected.shape(1), slots = addresses.shape(1);
+  check_shape("slot", slot.shape(0) == streams && slot.shape(1) == count);
+  check_shape("addresses", addresses.shape(0) == streams);
+  check_shape("landing", landing.shape(0) == streams && landing.shape(1) >= count);
+  std::vector<uint64_t> found(streams * count, 0);
+  for (size_t s = 0; s < streams; ++s)
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = s * count + i;
+      if (selected.data()[at] < 0) continue;
+      const int64_t held = slot.data()[at];
+      if (held >= static_cast<int64_t>(slots))
+        throw ContractError("slot " + std::to_string(held) + " is beyond the pool's " +
+                            std::to_string(slots));
+      found[at] = held >= 0 ? addresses.data()[s * slots + static_cast<size_t>(held)]
+                            : landing.data()[s * landing.shape(1) + i];
+    }
+  return to_numpy(std::move(found), {streams, count});
+}
+
 std::tuple<size_t, size_t> py_admit(const Table<int32_t>& resident, const Table<int64_t>& where,
                                     const Table<const uint64_t>& addresses,
                                     const Vector<const int64_t>& quota,
@@ -94,6 +141,9 @@ std::tuple<size_t, size_t> py_admit(const Table<int32_t>& resident, const Table<
 }  // namespace
 
 void bind_pool(nb::module_& module) {
+  module.def("look_up", &py_look_up, nb::arg("where"), nb::arg("selected"), nb::arg("pinned"));
+  module.def("locate", &py_locate, nb::arg("selected"), nb::arg("slot"), nb::arg("addresses"),
+             nb::arg("landing"));
   module.def("admit", &py_admit, nb::arg("resident"), nb::arg("where"), nb::arg("addresses"),
              nb::arg("quota"), nb::arg("selected"), nb::arg("slot"), nb::arg("values"),
              nb::arg("pinned"), nb::arg("fetched"));

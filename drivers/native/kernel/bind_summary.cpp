@@ -42,24 +42,45 @@ void for_each_stream(size_t streams, size_t width, Work work) {
     for (size_t r = 0; r < streams; ++r) work(r);
 }
 
-nb::object py_summary_shares(const Stack<uint8_t>& rows, const Vector<int64_t>& streams,
-                             const Vector<int64_t>& counts, const Stack<float>& features,
-                             const Table<float>& outside) {
+// What the kernel sees as a value of a row: halves come as their bits.
+const uint8_t* values(const Stack<uint8_t>& rows) { return rows.data(); }
+const Half* values(const Stack<uint16_t>& rows) {
+  return reinterpret_cast<const Half*>(rows.data());
+}
+const float* values(const Stack<float>& rows) { return rows.data(); }
+
+template <typename T>
+nb::object py_summary_products(const Stack<T>& rows, const Vector<int64_t>& streams,
+                               const Vector<int64_t>& counts, const Stack<float>& features) {
   const size_t asked = streams.shape(0), group = features.shape(1), width = rows.shape(2);
   require(counts.shape(0) == asked && features.shape(0) == asked, "the number of streams");
-  require(features.shape(2) == width && width % 16 == 0, "the width of a row");
-  require(outside.shape(0) == asked && outside.shape(1) == group, "outside");
+  require(features.shape(2) == width, "the width of a row");
   for (size_t r = 0; r < asked; ++r)
     require(streams.data()[r] >= 0 && static_cast<size_t>(streams.data()[r]) < rows.shape(0),
             "a stream");
   const size_t most = widest(counts, rows.shape(1));
-  std::vector<float> shares(asked * most, 0.0f);
+  std::vector<float> products(asked * group * most, 0.0f);
   for_each_stream(asked, most, [&](size_t r) {
     const auto stream = static_cast<size_t>(streams.data()[r]);
-    summary_shares(
-        {rows.data() + stream * rows.shape(1) * width, static_cast<size_t>(counts.data()[r]), width,
-         features.data() + r * group * width, outside.data() + r * group, group},
-        shares.data() + r * most);
+    summary_products(
+        values(rows) + stream * rows.shape(1) * width,
+        {static_cast<size_t>(counts.data()[r]), width, features.data() + r * group * width, group,
+         products.data() + r * group * most, most});
+  });
+  return to_numpy(std::move(products), {asked, group, most});
+}
+
+nb::object py_summary_shares(const Stack<float>& log_mass, const Vector<int64_t>& counts,
+                             const Table<float>& outside) {
+  const size_t asked = log_mass.shape(0), group = log_mass.shape(1), most = log_mass.shape(2);
+  require(counts.shape(0) == asked, "the number of streams");
+  require(outside.shape(0) == asked && outside.shape(1) == group, "outside");
+  widest(counts, most);
+  std::vector<float> shares(asked * most, 0.0f);
+  for_each_stream(asked, most, [&](size_t r) {
+    summary_shares({log_mass.data() + r * group * most, most, static_cast<size_t>(counts.data()[r]),
+                    outside.data() + r * group, group},
+                   shares.data() + r * most);
   });
   return to_numpy(std::move(shares), {asked, most});
 }
@@ -80,8 +101,14 @@ nb::object py_choose_candidates(const Table<float>& shares, const Vector<int64_t
 }  // namespace
 
 void bind_summary(nb::module_& module) {
-  module.def("summary_shares", &py_summary_shares, nb::arg("rows"), nb::arg("streams"),
-             nb::arg("counts"), nb::arg("features"), nb::arg("outside"));
+  module.def("summary_products", &py_summary_products<uint8_t>, nb::arg("rows").noconvert(),
+             nb::arg("streams"), nb::arg("counts"), nb::arg("features"));
+  module.def("summary_products", &py_summary_products<uint16_t>, nb::arg("rows").noconvert(),
+             nb::arg("streams"), nb::arg("counts"), nb::arg("features"));
+  module.def("summary_products", &py_summary_products<float>, nb::arg("rows").noconvert(),
+             nb::arg("streams"), nb::arg("counts"), nb::arg("features"));
+  module.def("summary_shares", &py_summary_shares, nb::arg("log_mass"), nb::arg("counts"),
+             nb::arg("outside"));
   module.def("choose_candidates", &py_choose_candidates, nb::arg("shares"), nb::arg("counts"),
              nb::arg("fractions"), nb::arg("sinks"));
 }

@@ -4,9 +4,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "error.hpp"
+#include "isa.hpp"
 
 namespace nearkv {
 
@@ -23,10 +26,21 @@ nb::object to_numpy(std::vector<T>&& values, std::initializer_list<size_t> shape
   return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape, owner));
 }
 
+// The type called `dtype`. Throws ContractError.
+inline KvType kv_type(const std::string& dtype) {
+  if (dtype == "float32") return KvType::kFloat32;
+  if (dtype == "float16") return KvType::kFloat16;
+  if (dtype == "bfloat16") return KvType::kBfloat16;
+  throw ContractError("KV must be float32, float16 or bfloat16, not " + dtype);
+}
+
 void bind_attend(nb::module_& module);
+void bind_row_codec(nb::module_& module);
 void bind_score(nb::module_& module);
 void bind_codec(nb::module_& module);
+void bind_lookahead(nb::module_& module);
 void bind_pool(nb::module_& module);
+void bind_selection(nb::module_& module);
 void bind_summary(nb::module_& module);
 
 }  // namespace nearkv

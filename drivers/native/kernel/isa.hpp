@@ -82,6 +82,16 @@ struct Softmax {
 using AttendTokens = void (*)(const AttendQuery& query, const uint8_t* tokens, size_t count,
                               const Softmax& softmax);
 
+// Rows of K and V as cold blocks keep them (row_codec.hpp), `count` of them.
+struct RowFormat;
+struct RowCodec {
+  // Codes and scales of the rows. Returns the first row that has none, `count` if there is none.
+  size_t (*encode)(const RowFormat& format, const uint8_t* rows, size_t count, uint8_t* codes,
+                   uint16_t* scales);
+  void (*decode)(const RowFormat& format, const uint8_t* codes, const uint16_t* scales,
+                 size_t count, uint8_t* rows);
+};
+
 struct Isa {
   const char* name;
   size_t (*query_bytes)(int group, int width);
@@ -90,6 +100,7 @@ struct Isa {
   uint32_t (*crc32c)(uint32_t seed, const uint8_t* data, size_t bytes);
   TokenCodec codec;
   AttendTokens attend_tokens;
+  RowCodec rows;
 };
 
 extern const Isa kPortable;

@@ -16,7 +16,10 @@ NB_MODULE(_kernel, module) {
   });
   nearkv::bind_score(module);
   nearkv::bind_codec(module);
+  nearkv::bind_lookahead(module);
   nearkv::bind_pool(module);
+  nearkv::bind_selection(module);
   nearkv::bind_summary(module);
   nearkv::bind_attend(module);
+  nearkv::bind_row_codec(module);
 }

@@ -3,12 +3,14 @@
 #include "attend.hpp"
 #include "codec.hpp"
 #include "crc32c_clmul.inl"
+#include "row_codec.hpp"
 
 #define block_crc_of crc32c_clmul
 #include "score_generic.inl"
 
 namespace nearkv {
 
-const Isa kAvx2{"avx2", query_bytes, prepare, score_blocks, crc32c_clmul, kCodecAvx2, kAttendAvx2};
+const Isa kAvx2{"avx2",       query_bytes, prepare,     score_blocks,
+                crc32c_clmul, kCodecAvx2,  kAttendAvx2, kRowsAvx2};
 
 }  // namespace nearkv

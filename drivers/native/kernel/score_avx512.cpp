@@ -11,6 +11,7 @@
 #include "attend.hpp"
 #include "avx512_log_mass.inl"
 #include "codec.hpp"
+#include "row_codec.hpp"
 
 namespace nearkv {
 namespace {
@@ -203,7 +204,7 @@ void score_blocks(const PreparedQuery& query, const RunScale& scale, const uint8
 
 }  // namespace
 
-const Isa kAvx512{"avx512",    query_bytes,  prepare,      score_blocks,
-                  crc32c_wide, kCodecAvx512, kAttendAvx512};
+const Isa kAvx512{"avx512",    query_bytes,  prepare,       score_blocks,
+                  crc32c_wide, kCodecAvx512, kAttendAvx512, kRowsAvx512};
 
 }  // namespace nearkv

@@ -1,5 +1,5 @@
-// A first stage's work on one stream: estimates from rows of one byte per value, and the choice of
-// candidates.
+// A first stage's work on one stream: products of a query's features with rows of block summaries,
+// shares of the attention mass from estimates, and the choice of candidates.
 #pragma once
 
 #include <cstddef>
@@ -7,21 +7,38 @@
 
 namespace nearkv {
 
-// Rows [blocks][width] of a stream, and what the query heads make of them: the estimate of a block
-// is the sum over f of features[head][f] * row[f], in natural units of log-mass up to a constant of
-// the head; outside is the log-mass of other tokens, less the same constant.
-struct SummaryQuery {
-  const uint8_t* rows;
+// Bits of an IEEE 754 half.
+struct Half {
+  uint16_t bits;
+};
+
+// The product of every row [blocks][width] with every head's features [group][width]: head g's with
+// row i goes to out[g * stride + i]. Sums run in single precision.
+struct SummaryProducts {
   size_t blocks;
   size_t width;
-  const float* features;  // [group][width]
-  const float* outside;   // [group]
+  const float* features;
+  size_t group;
+  float* out;
+  size_t stride;
+};
+void summary_products(const uint8_t* rows, const SummaryProducts& task);
+void summary_products(const Half* rows, const SummaryProducts& task);
+void summary_products(const float* rows, const SummaryProducts& task);
+
+// Estimated log-masses of the blocks, head g's of block i in log_mass[g * stride + i], and of the
+// tokens outside them, [group]: natural units, up to a constant of the head.
+struct SummaryEstimate {
+  const float* log_mass;
+  size_t stride;
+  size_t blocks;
+  const float* outside;
   size_t group;
 };
 
 // Mean over the heads of each block's share of the softmax over the blocks and outside: share
 // [blocks].
-void summary_shares(const SummaryQuery& query, float* share);
+void summary_shares(const SummaryEstimate& estimate, float* share);
 
 // Marks the first `sinks` blocks, and of the others ceil(fraction * number) of the highest share,
 // ties to the lower index: chosen [blocks], 0 or 1.

@@ -12,7 +12,7 @@ from nearkv_drivers.boards.kernel import BoardKernel
 from nearkv_drivers.boards.memory import BoardMemory
 from nearkv_drivers.boards.overlay import KernelOverlay
 from nearkv_drivers.bring_up import BringUp
-from nearkv_drivers.device import Capabilities, DeviceError, Telemetry
+from nearkv_drivers.device import Capabilities, DeviceError
 from nearkv_drivers.drive_file import DriveFile
 from nearkv_drivers.frames import FrameTable
 from nearkv_drivers.hardware import kernel_interface
@@ -24,19 +24,7 @@ DEFAULT_DDR = 64 << 20
 """Half of the contiguous memory that PYNQ's images set aside on the smaller boards."""
 
 
-class BoardDevice(HardwareDevice):
-    """A staged device around a board, which adds the kernel's figures (RunFigures) to the telemetry."""
-
-    _kernel: BoardKernel
-
-    def telemetry(self) -> Telemetry:
-        """The device's counters, and the kernel's in ``extra``."""
-        telemetry = super().telemetry()
-        telemetry.extra |= self._kernel.figures.extra()
-        return telemetry
-
-
-def open_url(url: DeviceUrl) -> BoardDevice:
+def open_url(url: DeviceUrl) -> HardwareDevice:
     """Load the bitstream that ``url`` names and test it.
 
     Options: ``file`` (drive file), ``ddr`` (size of the device memory), ``kernel`` (name of the IP, where there are
@@ -67,4 +55,4 @@ def open_url(url: DeviceUrl) -> BoardDevice:
         direct_io=drive.direct_io,
         p2p=False,
     )
-    return BoardDevice(url.text, capabilities, drive, memory.array, kernel, reduce_native, frames, landing=memory)
+    return HardwareDevice(url.text, capabilities, drive, memory.array, kernel, reduce_native, frames, landing=memory)

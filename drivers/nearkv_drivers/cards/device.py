@@ -83,13 +83,11 @@ def read_options(url: DeviceUrl) -> Options:
 class CardDevice(HardwareDevice):
     """A staged device around a card, which adds the kernel's figures and the card's temperature to the telemetry."""
 
-    _kernel: CardKernel
     card: XrtCard
 
     def telemetry(self) -> Telemetry:
         """The device's counters; in ``extra`` those of RunFigures, and ``fpga_celsius`` where the card says it."""
         telemetry = super().telemetry()
-        telemetry.extra |= self._kernel.figures.extra()
         celsius = self.card.celsius()
         if celsius is not None:
             telemetry.extra["fpga_celsius"] = celsius

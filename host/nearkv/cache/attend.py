@@ -7,6 +7,7 @@ selected blocks and the newest tokens.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -23,15 +24,26 @@ from nearkv_drivers import attention
 from nearkv_drivers.wire import BLOCK_TOKENS, LOG_MASS_MAX, LOG_MASS_MIN
 
 
-class DecodeAttention(Protocol):
-    """Attention of one new token per sequence. ``grouped`` is its query [batch, kv_heads, group, head_dim]."""
+class Queries:
+    """The queries of a layer's step, ``grouped`` by KV head: [batch, kv_heads, group, head_dim]."""
 
-    def tail_mass(self, grouped: torch.Tensor, scale: float) -> npt.NDArray[np.int32]:
+    def __init__(self, grouped: torch.Tensor) -> None:
+        self.grouped = grouped
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.float32]:
+        """The same as float32 [S, group, head_dim] in host memory."""
+        queries: npt.NDArray[np.float32] = self.grouped.detach().float().cpu().flatten(0, 1).numpy()
+        return queries
+
+
+class DecodeAttention(Protocol):
+    """Attention of one new token per sequence."""
+
+    def tail_mass(self, queries: Queries, scale: float) -> npt.NDArray[np.int32]:
         """Log-mass (log2, 8 fraction bits) of the newest tokens: int32 [S, group]."""
 
-    def attend(
-        self, grouped: torch.Tensor, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float
-    ) -> torch.Tensor:
+    def attend(self, queries: Queries, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float) -> torch.Tensor:
         """Output [batch, kv_heads, group, head_dim]; ``buffer`` holds the plan's misses at their positions."""
 
 
@@ -40,12 +52,6 @@ def decode_attention(geometry: Geometry, tail: Tail, stats: CacheStats, device: 
     if device.type == "cpu":
         return InPlaceAttention(geometry, tail, stats)
     return GatheredAttention(geometry, tail, stats, device)
-
-
-def stream_queries(grouped: torch.Tensor) -> npt.NDArray[np.float32]:
-    """``grouped`` as float32 [S, group, head_dim] in host memory."""
-    queries: npt.NDArray[np.float32] = grouped.detach().float().cpu().flatten(0, 1).numpy()
-    return queries
 
 
 class InPlaceAttention:
@@ -60,21 +66,16 @@ class InPlaceAttention:
         self._tails = np.arange(geometry.streams, dtype=np.uint64) * np.uint64(stream_bytes)
         self._tails += np.uint64(tail.pairs.data_ptr())
 
-    def tail_mass(self, grouped: torch.Tensor, scale: float) -> npt.NDArray[np.int32]:
+    def tail_mass(self, queries: Queries, scale: float) -> npt.NDArray[np.int32]:
         """See :class:`DecodeAttention`."""
-        return attention.tail_mass(stream_queries(grouped), self._tails, self._tail.streams.tokens, self._dtype, scale)
+        return attention.tail_mass(queries.rows, self._tails, self._tail.streams.tokens, self._dtype, scale)
 
-    def attend(
-        self, grouped: torch.Tensor, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float
-    ) -> torch.Tensor:
+    def attend(self, queries: Queries, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float) -> torch.Tensor:
         """See :class:`DecodeAttention`."""
         with self._stats.timed("attend"):
-            blocks = np.where(plan.slot >= 0, pool.addresses(plan.slot), buffer.grid(plan.selected.shape[1]))
-            blocks[plan.selected < 0] = 0
-            output = attention.attend(
-                stream_queries(grouped), blocks, self._tails, self._tail.streams.tokens, self._dtype, scale
-            )
-            return torch.from_numpy(output).view(grouped.shape).to(grouped.dtype)
+            blocks = pool.locate(plan, buffer.grid)
+            output = attention.attend(queries.rows, blocks, self._tails, self._tail.streams.tokens, self._dtype, scale)
+            return torch.from_numpy(output).view(queries.grouped.shape).to(queries.grouped.dtype)
 
 
 class GatheredAttention:
@@ -86,9 +87,9 @@ class GatheredAttention:
         self._stats = stats
         self._device = device
 
-    def tail_mass(self, grouped: torch.Tensor, scale: float) -> npt.NDArray[np.int32]:
+    def tail_mass(self, queries: Queries, scale: float) -> npt.NDArray[np.int32]:
         """See :class:`DecodeAttention`."""
-        parts = []
+        grouped, parts = queries.grouped, []
         for sequence in range(self._geometry.batch):
             keys = self._tail.window(sequence)[:, :, 0]
             scores = (grouped[sequence].float() @ keys.float().transpose(1, 2)) * scale
@@ -96,18 +97,15 @@ class GatheredAttention:
         units = torch.cat(parts) * (math.log2(math.e) * 256)
         return units.round().clamp(LOG_MASS_MIN, LOG_MASS_MAX).to(torch.int32).cpu().numpy()
 
-    def attend(
-        self, grouped: torch.Tensor, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float
-    ) -> torch.Tensor:
+    def attend(self, queries: Queries, plan: Plan, pool: LayerPool, buffer: BlockBuffer, scale: float) -> torch.Tensor:
         """See :class:`DecodeAttention`."""
         with self._stats.timed("gather"):
-            hit = plan.slot >= 0
-            attention.copy_blocks(
-                pool.addresses(plan.slot)[hit], buffer.grid(plan.selected.shape[1])[hit], pool.block_bytes
-            )
+            hit, landing = plan.slot >= 0, buffer.grid
+            places = landing[:, : hit.shape[1]][hit]
+            attention.copy_blocks(pool.locate(plan, landing)[hit], places, pool.block_bytes)
             keys, values, mask = self._inputs(buffer, plan.selected)
         with self._stats.timed("attend"):
-            return scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scale)
+            return scaled_dot_product_attention(queries.grouped, keys, values, attn_mask=mask, scale=scale)
 
     def _inputs(
         self, buffer: BlockBuffer, selected: npt.NDArray[np.int32]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache.config import ADAPTIVE
+from nearkv.cache.geometry import Geometry
 from nearkv.cache.host_scoring import ScoreCopies
 from nearkv.cache.stats import CacheStats
 from nearkv.tiers.beta import Limit, Pipeline, Rates, Split, selection_skew, split
@@ -62,9 +63,9 @@ class Sides:
 class Balance:
     """The division of scoring in one cache. ``beta`` is fixed, or "adaptive"."""
 
-    def __init__(self, beta: float | str, stats: CacheStats, kv_block_bytes: int, *, skewed: bool) -> None:
+    def __init__(self, beta: float | str, stats: CacheStats, geometry: Geometry, *, skewed: bool) -> None:
         self._fixed = None if beta == ADAPTIVE else float(beta)
-        self._stats, self._kv_block_bytes = stats, kv_block_bytes
+        self._stats, self._geometry = stats, geometry
         self._controller: BetaController | None = None
         self._skewed, self._seen = skewed, dict[tuple[int, int], npt.NDArray[np.uint32]]()
         self._steps = 0
@@ -184,11 +185,11 @@ class Balance:
 
     def _links(self) -> dict[str, Measured]:
         """What moved since the last step: hot blocks to attention, and missing blocks from the drive."""
-        seconds, size = self._stats.seconds, self._kv_block_bytes
+        seconds, geometry = self._stats.seconds, self._geometry
         now = (
-            self._stats.hits * size,
+            self._stats.hits * geometry.kv_block_bytes,
             seconds.get("gather", seconds.get("attend", 0.0)),
-            self._stats.misses * size,
+            self._stats.misses * geometry.drive_block_bytes,
             seconds.get("fetch", 0.0),
         )
         hot, hot_seconds, cold, cold_seconds = (after - before for after, before in zip(now, self._moved, strict=True))

@@ -86,9 +86,10 @@ class BlockBuffer:
         """Host address of each (stream, position) block."""
         return self._grid[streams, positions]
 
-    def grid(self, count: int) -> npt.NDArray[np.uint64]:
-        """Host addresses of the first ``count`` blocks of every stream: uint64 [S, count]."""
-        return self._grid[:, :count]
+    @property
+    def grid(self) -> npt.NDArray[np.uint64]:
+        """Host address of every block: uint64 [S, blocks]."""
+        return self._grid
 
 
 def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tensor:
@@ -97,11 +98,6 @@ def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tenso
     values = torch.from_numpy(blocks)[..., : g.payload_bytes].view(g.dtype)
     view: torch.Tensor = values.unflatten(-1, (BLOCK_TOKENS, 2, g.head_dim)).unflatten(0, (g.batch, g.kv_heads))
     return view
-
-
-def block_addresses(blocks: npt.NDArray[np.uint8], index: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Host addresses of the blocks at flat ``index`` of a contiguous uint8 [..., block bytes] array."""
-    return np.asarray(address_of(blocks) + index * blocks.shape[-1], np.uint64)
 
 
 def block_grid(blocks: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

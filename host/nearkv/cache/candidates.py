@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nearkv.cache.buffers import token_view
 from nearkv.cache.geometry import Geometry
-from nearkv.selectors.summaries import LinearSummary, SummaryTable
+from nearkv.selectors.summaries import SummaryTable
 from nearkv.selectors.two_stage import CandidateShare
 from nearkv_drivers import summary
 from nearkv_drivers.device import ScoreResult
@@ -74,7 +74,7 @@ class FirstStage:
 
     def __init__(
         self,
-        kind: LinearSummary,
+        kind: type[SummaryTable],
         geometry: Geometry,
         stats: FirstStageStats,
         *,
@@ -85,7 +85,7 @@ class FirstStage:
         layer: int,
     ) -> None:
         self._geometry, self._stats, self._sinks = geometry, stats, sink_blocks
-        self._table = SummaryTable(kind, geometry.streams, geometry.head_dim, most_blocks, expected_blocks)
+        self._table = kind(geometry.streams, geometry.head_dim, most_blocks, expected_blocks)
         self.share = CandidateShare(loss, streams=geometry.streams, phase=layer)
 
     @property
@@ -117,7 +117,7 @@ class FirstStage:
         begin = time.perf_counter()
         summarised = np.minimum(self._table.count[streams], counts)
         outside = tail_mass.astype(np.float32) * np.float32(LOG2_UNIT)
-        share = self._table.shares(streams, summarised, queries, scale, outside)
+        share, read = self._table.shares(streams, summarised, queries, scale, outside)
         index, known = np.arange(int(counts.max())), share.shape[1]
         proposed = index >= summarised[:, None]
         proposed[:, :known] |= summary.choose(share, summarised, self.share.fraction[streams], self._sinks)
@@ -126,7 +126,6 @@ class FirstStage:
         chosen = [
             np.arange(n) if audit else np.flatnonzero(row) for n, row in zip(counts.tolist(), proposed, strict=True)
         ]
-        read = int(summarised.sum()) * self._table.row_bytes
         seconds = time.perf_counter() - begin
         return Proposal(chosen, proposed, audit, int(counts.sum()), read, seconds)
 

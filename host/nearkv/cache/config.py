@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nearkv.policy import names
 from nearkv.selectors import SUMMARIES
+from nearkv.tiers.layout import LAYOUTS, POSITION
 from nearkv_drivers.wire import BLOCK_TOKENS
 
 ADAPTIVE = "adaptive"
@@ -24,10 +25,14 @@ class TierConfig:
     with a DRAM limit the smaller of both holds). ``window_plan`` is a file that divides the hot blocks over layers and
     KV heads (`nearkv trace windows`); without it all have equally many.
     The first ``sink_blocks`` blocks and the last ``recent_blocks`` sealed blocks with the unsealed tail are always
-    attended. ``bits`` is the precision of the score blocks. ``warm_up`` fills the
-    pool at the end of a prefill with the blocks that the prompt's last queries attended to most; without it, with the
-    newest. ``expected_tokens`` sizes the drive extents of a stream
-    so that they lie in one piece; a stream may grow past it.
+    attended. ``bits`` is the precision of the score blocks, ``cold_bits`` (8 or 4) that of K and V on the drive: what
+    is read back from there holds as much as those bits do, what never left DRAM is in full precision; None: full
+    precision everywhere. ``policy`` decides which other blocks stay hot; ``pin_newest`` is the share of every stream's
+    hot blocks, sinks apart, that its newest ones take whatever the policy says. ``warm_up`` fills the pool at the end
+    of a prefill with the blocks that the prompt's last queries attended to most; without it, with the newest.
+    ``expected_tokens`` sizes the drive extents of a stream so that they lie in one piece; a stream may grow past it.
+    ``layout`` is the order in which a prompt's KV blocks lie on the drive (:data:`nearkv.tiers.layout.LAYOUTS`): of
+    position, or such that those lie together that the prompt's last queries select together.
     ``beta`` lets the host score a part of the blocks beside the drive: host bytes per drive byte, or "adaptive", so
     that both finish together; None: the drive scores all. ``beta_skew`` adds the SmartSSD article's correction for
     uneven selections. ``first_stage`` names a summary of every block (:data:`nearkv.selectors.SUMMARIES`) that proposes
@@ -42,9 +47,12 @@ class TierConfig:
     sink_blocks: int = 1
     recent_blocks: int = 1
     bits: int = 4
-    policy: str = "lru"
+    cold_bits: int | None = None
+    policy: str = "lookahead"
+    pin_newest: float = 0.0
     warm_up: bool = True
     expected_tokens: int = 0
+    layout: str = POSITION
     beta: float | str | None = None
     beta_skew: bool = False
     first_stage: str | None = None
@@ -59,12 +67,22 @@ class TierConfig:
             )
         if self.bits not in (4, 8):
             raise ValueError(f"score blocks hold 4 or 8 bits per value, not {self.bits}")
+        if self.cold_bits not in (None, 4, 8):
+            raise ValueError(f"cold_bits are 8 or 4 bits per value of cold K and V, or None, not {self.cold_bits}")
+        if self.cold_bits is not None and self.dram_limit is not None and not self.expected_tokens:
+            raise ValueError(
+                "cold_bits within a dram_limit needs expected_tokens: the codes' scales are reserved for that many"
+            )
         if self.sink_blocks < 0 or self.recent_blocks < 1:
             raise ValueError("sink_blocks must be at least 0 and recent_blocks at least 1")
         if self.alpha is not None and not 0 < self.alpha <= 1:
             raise ValueError(f"alpha is the share of tokens that stays hot, above 0 and at most 1, not {self.alpha:g}")
         if self.policy not in names():
             raise ValueError(f"no policy is called {self.policy!r}; there are: {', '.join(names())}")
+        if not 0 <= self.pin_newest <= 1:
+            raise ValueError(f"pin_newest is a share of the hot blocks from 0 to 1, not {self.pin_newest:g}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"no layout is called {self.layout!r}; there are: {', '.join(LAYOUTS)}")
         self._check_scoring()
 
     def _check_scoring(self) -> None:

@@ -132,22 +132,34 @@ class HotBudget:
         per_block = self._layers * geometry.streams * geometry.kv_block_bytes
         tails = self._layers * geometry.streams * (config.recent_blocks + 1) * BLOCK_TOKENS * geometry.token_bytes
         gather = geometry.streams * (MOST_OF_ONE_HEAD * wanted + config.sink_blocks) * geometry.kv_block_bytes
-        sealed = geometry.streams * (geometry.kv_block_bytes + round_up(ALIGNMENT - 1 + geometry.score_block_bytes))
+        sealed = _sealed_bytes(geometry)
+        expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
+        scales = self._layers * geometry.streams * expected * geometry.cold_scale_bytes
         least = (config.sink_blocks + 1) * per_block
-        spare = config.dram_limit - tails - gather - sealed - least
+        spare = config.dram_limit - tails - gather - sealed - scales - least
         scoring = self._reserve(geometry, spare)
         share = (spare + least - scoring) // per_block
         if share < config.sink_blocks + 1:
-            need = tails + gather + sealed + scoring + least
+            need = tails + gather + sealed + scales + scoring + least
             raise MemoryLimitError(
                 f"a DRAM limit of {config.dram_limit:,} bytes is too small for {geometry.batch} sequence(s) at a "
                 f"budget of {config.budget} tokens: at least {need:,} bytes are needed (newest tokens {tails:,}, one "
                 f"layer's fetched blocks {gather:,}, its blocks on their way to the drive {sealed:,}, summaries "
-                f"{scoring:,}, sink and one hot block per stream {least:,}); raise the limit or lower the budget"
+                f"{scoring:,}, scales of cold blocks {scales:,}, sink and one hot block per stream {least:,}); raise "
+                "the limit or lower the budget"
             )
-        expected = math.ceil(config.expected_tokens / BLOCK_TOKENS)
         useful = expected or MOST_HOT_SHARE * wanted
         return int(min(share, useful)), Bound.DRAM if share < useful else Bound.CONTEXT
+
+
+def _sealed_bytes(geometry: Geometry) -> int:
+    """Bytes of one layer's newest blocks on their way to the drive, score blocks in up to two pages beside them.
+
+    Where K and V are encoded, one sequence's blocks are there in both forms for a moment.
+    """
+    scores = geometry.streams * round_up(ALIGNMENT - 1 + geometry.score_block_bytes)
+    before = 0 if geometry.cold_bits is None else geometry.kv_heads * geometry.kv_block_bytes
+    return scores + geometry.streams * geometry.drive_block_bytes + before
 
 
 def selected_blocks(config: TierConfig, newest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

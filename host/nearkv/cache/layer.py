@@ -10,8 +10,9 @@ import torch
 from transformers.cache_utils import CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from nearkv.cache.attend import decode_attention, stream_queries
+from nearkv.cache.attend import Queries, decode_attention
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
+from nearkv.cache.drive_order import drive_order
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.observation import prompt_selections, show_prompt, show_step
 from nearkv.cache.padding import left_padding, realign
@@ -23,6 +24,7 @@ from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
 from nearkv.cache.tail import StreamWindows, Tail
 from nearkv.errors import UnsupportedError
+from nearkv.tiers.layout import POSITION
 from nearkv_drivers.wire import BLOCK_TOKENS
 
 
@@ -114,10 +116,10 @@ class TieredLayer(CacheLayerMixin):
             keys, values = (part.to(self.device) for part in staging.keys_values(self._length))
             mask = realign(mask, padding)
         output, _ = sdpa_attention_forward(module, query, keys, values, mask, scaling=scale)
-        self._seal(staging)
         if self._prompt is None:
             self._prompt = PromptQueries()
         self._prompt.keep(query, scale)
+        self._seal(staging)
         return output
 
     def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -127,8 +129,8 @@ class TieredLayer(CacheLayerMixin):
         """
         self.update(keys, values)
         self._new, self.padding = None, self.padding or [0] * self.geometry.batch
-        self._seal(self._stage(keys, values))
         self._prompt = PromptQueries()
+        self._seal(self._stage(keys, values))
 
     def _stage(self, keys: torch.Tensor, values: torch.Tensor) -> BlockBuffer:
         """One layer's full KV in memory: what the drive and the tail hold, and the new tokens behind it."""
@@ -146,14 +148,54 @@ class TieredLayer(CacheLayerMixin):
         return staging
 
     def _seal(self, staging: BlockBuffer) -> None:
-        """Write what is complete, keep the newest tokens."""
+        """Keep the newest tokens, write what is complete."""
         assert self.padding is not None
+        for sequence, padding in enumerate(self.padding):
+            self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
+        if self.store.cold is not None:
+            self._keep_sinks(staging)
         for sequence, padding in enumerate(self.padding):
             streams = self._streams(sequence)
             first, last = int(self.store.sealed[streams[0]]), max(self._length - padding, 0) // BLOCK_TOKENS
             if last > first:
-                self.store.seal(streams, staging.bytes[streams.start : streams.stop, first:last], adopt=False)
-            self.tail.load(sequence, self._length - padding, staging.tokens()[sequence])
+                order = self._drive_order(staging, sequence, range(first, last))
+                blocks = staging.bytes[streams.start : streams.stop, first:last]
+                self.store.seal(streams, blocks, adopt=False, order=order)
+
+    def _keep_sinks(self, staging: BlockBuffer) -> None:
+        """Give sinks that are newest tokens no more to the pool while they are here as they were computed.
+
+        They never leave it, so they are read in full precision ever after.
+        """
+        newest = self.tail.streams
+        self._follow(newest)
+        for block in range(self._runtime.config.sink_blocks):
+            missing = (newest.first_block > block) & ~(self.pool.resident == block).any(axis=1)
+            if missing.any():
+                blocks = np.where(missing, block, -1).astype(np.int32)
+                self.pool.offer(blocks, np.ascontiguousarray(staging.bytes[:, block : block + 1]))
+
+    def _drive_order(self, staging: BlockBuffer, sequence: int, sealed: range) -> npt.NDArray[np.int64] | None:
+        """In which order the blocks to be ``sealed`` should lie on the drive, int64 [kv_heads, n]; None: of position.
+
+        That of position it is, whatever the setting, where there are too few queries to judge by.
+        """
+        runtime, tokens = self._runtime, self.tail.length[sequence]
+        if runtime.config.layout == POSITION or self._prompt is None:
+            return None
+        queries = self._prompt.last(self.geometry.kv_heads, tokens)
+        if queries is None:
+            return None
+        newest = self.tail.streams.tokens[self._streams(sequence)[:1]]
+        return drive_order(
+            queries[sequence],
+            staging.tokens()[sequence, ..., 0, :],
+            tokens,
+            sealed,
+            scale=self._prompt.scale,
+            wanted=int(runtime.selected_blocks(newest)[0]),
+            sinks=runtime.config.sink_blocks,
+        )
 
     def look_back(self) -> npt.NDArray[np.int32] | None:
         """After a prefill: let the drive score the prompt's last queries, and show them to the policy.
@@ -169,12 +211,14 @@ class TieredLayer(CacheLayerMixin):
             return None
         self.store.settle()
         mass = self._attention.tail_mass
-        shares = prompt_block_shares(runtime.device, self.store, queries, newest, self._prompt.scale, mass)
+        shares = prompt_block_shares(self.scorer, queries, newest, self._prompt.scale, mass)
         group, wanted = queries.shape[2], int(runtime.selected_blocks(newest.tokens).min())
         sinks = runtime.config.sink_blocks
         show_prompt(runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
         self._prompt_shares = shares
-        return prompt_selections(shares, newest, wanted=wanted, sinks=sinks, kv_heads=self.geometry.kv_heads)
+        return prompt_selections(
+            shares, newest.first_block, wanted=wanted, sinks=sinks, kv_heads=self.geometry.kv_heads
+        )
 
     def make_room(self) -> None:
         """Give up slots that the pool may no longer have, before other layers get them."""
@@ -194,7 +238,7 @@ class TieredLayer(CacheLayerMixin):
         if shares is None:
             placement = newest_placement(newest, quota, sinks)
         else:
-            placement = prompt_placement(shares, newest, quota, sinks)
+            placement = prompt_placement(shares, newest, quota, sinks, self._runtime.config.pin_newest)
         self._runtime.stats.warm_blocks += self.pool.fill(placement, self._read)
 
     # --- decode ------------------------------------------------------------------------------------------------
@@ -232,17 +276,17 @@ class TieredLayer(CacheLayerMixin):
     def _decode(self, query: torch.Tensor, scale: float) -> torch.Tensor:
         runtime, g = self._runtime, self.geometry
         stats, sinks = runtime.stats, runtime.config.sink_blocks
-        grouped = query.unflatten(1, (g.kv_heads, -1)).squeeze(3)  # [batch, kv_heads, group, head_dim]
+        queries = Queries(query.unflatten(1, (g.kv_heads, -1)).squeeze(3))
         newest = self.tail.streams
         wanted = runtime.selected_blocks(newest.tokens)
         with stats.timed("score"):
-            results = self._score(grouped, newest.first_block, wanted, scale)
+            results = self._score(queries, newest.first_block, wanted, scale)
             selected, priority = select(results, newest.first_block, wanted, sinks, g.kv_heads)
         buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):
             self._fetch(plan, buffer)
-        output = self._attention.attend(grouped, plan, self.pool, buffer, scale)
+        output = self._attention.attend(queries, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
             show_step(runtime.policy, self.layer, results, selected, priority, newest.blocks)
             promoted, demoted = self.pool.admit(plan, buffer.bytes)
@@ -251,15 +295,14 @@ class TieredLayer(CacheLayerMixin):
         return output.flatten(1, 2).unsqueeze(1)
 
     def _score(
-        self, grouped: torch.Tensor, candidates: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64], scale: float
+        self, queries: Queries, candidates: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64], scale: float
     ) -> list[Any]:
         g = self.geometry
         if (wanted >= candidates).all():
             return [None] * g.streams
-        mass = self._attention.tail_mass(grouped, scale)
-        queries = stream_queries(grouped)
+        mass = self._attention.tail_mass(queries, scale)
         most = np.minimum(MOST_OF_ONE_HEAD * wanted, self._runtime.device.capabilities.max_top_k)
-        results = self.scorer.score(Question(queries, candidates, wanted, most, scale, mass))
+        results = self.scorer.score(Question(queries.rows, candidates, wanted, most, scale, mass))
         self._runtime.stats.bad_score_blocks += sum(len(result.bad) for result in results if result is not None)
         return results
 
@@ -267,7 +310,7 @@ class TieredLayer(CacheLayerMixin):
         """Read the missing blocks to their places in ``buffer`` and check them."""
         stats = self._runtime.stats
         streams, positions = plan.misses
-        stats.hits += int(np.count_nonzero((plan.slot >= 0) & (plan.selected >= self._runtime.config.sink_blocks)))
+        stats.hits += plan.hits
         stats.misses += len(streams)
         if not len(streams):
             return

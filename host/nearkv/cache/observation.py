@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nearkv.cache.selection import MOST_OF_ONE_HEAD
 from nearkv.cache.tail import StreamWindows
-from nearkv.policy import Policy, UsesRanking
+from nearkv.policy import Policy, uses_ranking
 from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import PRIORITY_UNIT
 
@@ -26,7 +26,7 @@ def show_step(
 
     The newest blocks, which no device scores, have priority 0. ``results`` go further down the ranking.
     """
-    if isinstance(policy, UsesRanking):
+    if uses_ranking(policy):
         policy.rank(layer, *ranking(results))
     always = np.zeros(newest.shape, np.uint32)
     policy.observe(layer, np.concatenate([newest, selected], axis=1), np.concatenate([always, priority], axis=1))
@@ -56,7 +56,7 @@ def show_prompt(
     always = np.zeros(newest.blocks.shape, np.uint32)
     for step in range(shares.shape[1]):
         blocks, found = ranked[:, step], priority[:, step]
-        if isinstance(policy, UsesRanking):
+        if uses_ranking(policy):
             policy.rank(layer, blocks, found)
         policy.observe(
             layer,
@@ -66,15 +66,16 @@ def show_prompt(
 
 
 def prompt_selections(
-    shares: npt.NDArray[np.float32], newest: StreamWindows, *, wanted: int, sinks: int, kv_heads: int
+    shares: npt.NDArray[np.float32], candidates: npt.NDArray[np.int64], *, wanted: int, sinks: int, kv_heads: int
 ) -> npt.NDArray[np.int32]:
     """What each of the prompt's last queries would have selected, sinks apart: int32 [P, S, n], -1 padded.
 
-    As in a decode step, the ``kv_heads`` of a sequence share their budget of ``wanted`` blocks each.
+    ``shares`` is [S, P, blocks]; of every stream, the first ``candidates`` [S] blocks are there to select. As in a
+    decode step, the ``kv_heads`` of a sequence share their budget of ``wanted`` blocks each.
     """
     streams, queries, blocks = shares.shape
     index = np.arange(blocks)
-    key = np.where((index >= sinks) & (index < newest.first_block[:, None, None]), shares, np.float32(-1))
+    key = np.where((index >= sinks) & (index < candidates[:, None, None]), shares, np.float32(-1))
     order = np.argsort(-key, axis=2, kind="stable")[:, :, : MOST_OF_ONE_HEAD * wanted].astype(np.int32)
     best = np.take_along_axis(key, order, axis=2)
     by_sequence = best.reshape(-1, kv_heads, queries, best.shape[2]).swapaxes(1, 2)

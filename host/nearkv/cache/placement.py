@@ -6,24 +6,23 @@ prefill is judged in vain, and no key has to come back to the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nearkv.cache.store import LayerStore
+from nearkv.cache.attend import Queries
+from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.tail import StreamWindows
+from nearkv.policy.pin_newest import newest_first, pinned_blocks
 from nearkv.tiers.warmup import MIN_QUERIES, important_blocks, prompt_shares
-from nearkv_drivers import native
-from nearkv_drivers.device import Device, Mode, ScoreRequest
-from nearkv_drivers.wire import EMPTY
 
 PROMPT_QUERIES = 32
 """Queries looked at; with the weights of ``prompt_shares`` older ones hardly count."""
 
-TailMass = Callable[[torch.Tensor, float], npt.NDArray[np.int32]]
-"""Log-mass int32 [S, group] of the newest tokens under queries [batch, kv_heads, group, head_dim], and a scale."""
+TailMass = Callable[[Queries, float], npt.NDArray[np.int32]]
+"""Log-mass int32 [S, group] of the newest tokens under queries and a softmax scale."""
 
 
 class PromptQueries:
@@ -40,15 +39,20 @@ class PromptQueries:
             last = torch.cat([self._last, last], dim=2)[:, :, -PROMPT_QUERIES:]
         self._last, self.scale = last.clone(), scale
 
-    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
-        """The queries [batch, kv_heads, group, P, head_dim], and forget them; None if there are too few to judge by.
+    def last(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """The queries [batch, kv_heads, group, P, head_dim]; None if there are too few to judge by.
 
         ``tokens`` is the length of the shortest sequence: what lies before it are queries of padding.
         """
-        last, self._last = self._last, None
-        if last is None or min(last.shape[2], tokens) < MIN_QUERIES:
+        if self._last is None or min(self._last.shape[2], tokens) < MIN_QUERIES:
             return None
-        queries: torch.Tensor = last[:, :, -min(last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        queries: torch.Tensor = self._last[:, :, -min(self._last.shape[2], tokens) :].unflatten(1, (kv_heads, -1))
+        return queries
+
+    def take(self, kv_heads: int, tokens: int) -> torch.Tensor | None:
+        """What :meth:`last` gives, and forget it."""
+        queries = self.last(kv_heads, tokens)
+        self._last = None
         return queries
 
 
@@ -58,24 +62,30 @@ def newest_placement(newest: StreamWindows, quota: npt.NDArray[np.int64], sinks:
 
 
 def prompt_placement(
-    shares: npt.NDArray[np.float32], newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int
+    shares: npt.NDArray[np.float32],
+    newest: StreamWindows,
+    quota: npt.NDArray[np.int64],
+    sinks: int,
+    pin_newest: float = 0.0,
 ) -> npt.NDArray[np.int32]:
     """Sinks, then the blocks that the prompt's last queries gave most to: int32 [S, n], -1 padded.
 
-    ``shares`` [S, P, blocks] are those of :func:`prompt_block_shares`.
+    ``shares`` [S, P, blocks] are those of :func:`prompt_block_shares`. Of the slots behind the sinks, a share of
+    ``pin_newest`` is for the newest blocks.
     """
     mean = prompt_shares(shares)
+    pinned = pinned_blocks(pin_newest, quota - sinks).tolist()
     ranked = []
     for stream, blocks in enumerate(newest.first_block.tolist()):
         row = important_blocks(
             mean[stream][None], int(quota[stream]), sink_blocks=sinks, recent_blocks=0, blocks=blocks
         )
-        ranked.append(row[0])
+        ranked.append(newest_first(row[0], blocks - 1, pinned[stream], sinks))
     return _with_sinks(newest, quota, sinks, ranked)
 
 
 def prompt_block_shares(
-    device: Device, store: LayerStore, queries: torch.Tensor, newest: StreamWindows, scale: float, tail_mass: TailMass
+    scorer: LayerScorer, queries: torch.Tensor, newest: StreamWindows, scale: float, tail_mass: TailMass
 ) -> npt.NDArray[np.float32]:
     """Share of the attention mass per block under each query, mean over the group: float32 [S, P, blocks].
 
@@ -83,57 +93,14 @@ def prompt_block_shares(
     tokens count towards the whole; some of the queries cannot see all of those, but causality is left out.
     """
     group, count = queries.shape[2:4]
-    flat = queries.flatten(2, 3)
-    width = min(device.capabilities.max_group, flat.shape[2])
-    scored = np.flatnonzero(newest.first_block)
-    shares = np.zeros((len(newest.first_block), flat.shape[2], int(newest.first_block.max(initial=0))), np.float32)
-    for first in range(0, flat.shape[2], width):
-        part = flat[:, :, first : first + width]
-        mass = tail_mass(part, scale)
-        rows = part.detach().float().cpu().flatten(0, 1).numpy()
-        for stream, share in _scored(device, store, rows, newest, scored, scale, mass):
-            shares[stream, first : first + width, : share.shape[1]] = share
+    flat = Queries(queries.flatten(2, 3))
+    shares = scorer.shares(flat.rows, newest.first_block, scale, tail_mass(flat, scale))
     mean: npt.NDArray[np.float32] = shares.reshape(len(shares), group, count, -1).mean(axis=1)
     return mean
 
 
-def _scored(
-    device: Device,
-    store: LayerStore,
-    queries: npt.NDArray[np.float32],
-    newest: StreamWindows,
-    streams: npt.NDArray[np.int64],
-    scale: float,
-    tail_mass: npt.NDArray[np.int32],
-) -> list[tuple[int, npt.NDArray[np.float32]]]:
-    """(stream, share float32 [G, blocks]) of ``streams`` under ``queries`` [S, G, head_dim], in one kernel start."""
-    if not len(streams):
-        return []
-    centres, scales = store.scaling(streams)
-    q, c, r, b = native.encode_queries(queries[streams], centres, scales, scale)
-    requests = []
-    for at, stream in enumerate(streams.tolist()):
-        found = store.streams[stream].span(0, int(newest.first_block[stream]))
-        runs = found.table(c[at], r[at], b[at])
-        total = tail_mass[stream]
-        requests.append(ScoreRequest(runs, q[at], store.geometry.bits, Mode.MASS, initial_total=total))
-    results = device.submit(requests).wait()
-    found = []
-    for stream, result in zip(streams.tolist(), results, strict=True):
-        assert result.log_mass is not None
-        found.append((stream, _share_of(result.log_mass, result.total[:, None])))
-    return found
-
-
-def _share_of(log_mass: npt.NDArray[np.int32], total: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-    """2 ^ (log-mass - total), with the contract's linear fraction."""
-    below = np.minimum(log_mass.astype(np.int64) - total, 0)
-    share = np.ldexp(1 + (below & 255) / 256, np.maximum(below >> 8, -1000).astype(np.int32))
-    return np.where(log_mass == EMPTY, 0, share).astype(np.float32)
-
-
 def _with_sinks(
-    newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int, ranked: list[npt.NDArray[np.int_]]
+    newest: StreamWindows, quota: npt.NDArray[np.int64], sinks: int, ranked: Sequence[npt.NDArray[np.int_ | np.int32]]
 ) -> npt.NDArray[np.int32]:
     """Sinks, then each stream's ``ranked`` blocks that are none, as many as the quota holds: int32 [S, n]."""
     placed = np.full((len(ranked), int(quota.max(initial=0))), -1, np.int32)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.slots import SlotMemory
-from nearkv.policy import Policy, UsesPlacement
+from nearkv.policy import PinNewest, Policy, UsesPlacement
 from nearkv_drivers import pool
 
 Reader = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint64]], None]
@@ -25,36 +25,38 @@ Reader = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the selected blocks are. ``selected`` int32 [S, k], -1 padded; ``slot`` int64 [S, k], -1 on a miss."""
+    """Where the selected blocks are. ``selected`` int32 [S, k], -1 padded; ``slot`` int64 [S, k], -1 on a miss.
+
+    ``misses`` are (stream, position) of every selected block that must be fetched; ``hits`` counts the others, sinks
+    apart.
+    """
 
     selected: npt.NDArray[np.int32]
     slot: npt.NDArray[np.int64]
-
-    @property
-    def hits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(stream, position) of every selected block in the pool."""
-        streams, positions = np.nonzero(self.slot >= 0)
-        return streams, positions
-
-    @cached_property
-    def misses(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(stream, position) of every selected block that must be fetched."""
-        streams, positions = np.nonzero((self.slot < 0) & (self.selected >= 0))
-        return streams, positions
+    misses: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    hits: int
 
 
 class LayerPool:
     """The slots of one layer. The first ``pinned_blocks`` of a stream (attention sinks) never leave once they are in.
 
+    Of a stream's other slots a share of ``pin_newest`` is for its newest blocks, whatever the policy says.
     ``resident`` int32 [S, n] is the block of each slot, -1 where empty; each stream uses the first ``quota`` [S].
     """
 
     def __init__(
-        self, layer: int, geometry: Geometry, policy: Policy, pinned_blocks: int, quota: npt.NDArray[np.int64]
+        self,
+        layer: int,
+        geometry: Geometry,
+        policy: Policy,
+        pinned_blocks: int,
+        quota: npt.NDArray[np.int64],
+        pin_newest: float = 0.0,
     ) -> None:
         self.layer = layer
         self._pinned = pinned_blocks
         self._policy = policy
+        self._pin_newest = PinNewest(pin_newest, geometry.streams) if pin_newest else None
         self._listener = policy if isinstance(policy, UsesPlacement) else None
         self._slots = SlotMemory(geometry.streams, geometry.kv_block_bytes)
         self._nothing = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
@@ -87,20 +89,20 @@ class LayerPool:
         more = self._slots.addresses.shape[1] - self.resident.shape[1]
         if more > 0:
             self.resident = np.pad(self.resident, ((0, 0), (0, more)), constant_values=-1)
-            self._first_slot = np.arange(0, self.resident.size, self.resident.shape[1])[:, None]
         return demoted
 
     def plan(self, selected: npt.NDArray[np.int32]) -> Plan:
         """Look up ``selected`` (int32 [S, k], -1 padded)."""
         self._know(int(selected.max(initial=0)) + 1)
-        # Block -1 is found in the last column, that of the row before: no block has it, so it always says "nowhere".
-        return Plan(selected, self._where.take(self._first_block + selected))
+        slot, *misses, hits = pool.look_up(self._where, selected, self._pinned)
+        return Plan(selected, slot, (misses[0], misses[1]), hits)
 
-    def addresses(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """Host addresses of ``slot`` (int64 [S, k]) of every stream: uint64 [S, k], meaningless where it is -1."""
-        if not self.resident.shape[1]:
-            return np.zeros(slot.shape, np.uint64)
-        return self._slots.addresses.take(self._first_slot + slot)
+    def locate(self, plan: Plan, landing: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Host addresses uint64 [S, k] of the selected blocks, 0 for none.
+
+        They are in the pool, or in ``landing`` uint64 [S, k or more], where they are fetched to.
+        """
+        return pool.locate(plan.selected, plan.slot, self._slots.addresses, landing)
 
     def admit(self, plan: Plan, fetched: npt.NDArray[np.uint8]) -> tuple[int, int]:
         """Keep the blocks of highest value among residents and what was fetched.
@@ -146,12 +148,15 @@ class LayerPool:
     @cached_property
     def _nobody(self) -> Plan:
         """A selection of nothing."""
-        nothing = np.empty((len(self.resident), 0), np.int32)
-        return Plan(nothing, nothing.astype(np.int64))
+        nothing, none = np.empty((len(self.resident), 0), np.int32), np.empty(0, np.int64)
+        return Plan(nothing, nothing.astype(np.int64), (none, none), 0)
 
     def _settle(self, plan: Plan, fetched: npt.NDArray[np.uint8], quota: npt.NDArray[np.int64]) -> tuple[int, int]:
         missed = np.where(plan.slot < 0, plan.selected, -1)
-        values = self._policy.values(self.layer, np.concatenate([self.resident, missed], axis=1))
+        blocks = np.concatenate([self.resident, missed], axis=1)
+        values = self._policy.values(self.layer, blocks)
+        if self._pin_newest is not None:
+            values = self._pin_newest.lift(values, blocks, quota - self._pinned)
         moved = pool.admit(
             self.resident,
             self._where,
@@ -173,8 +178,6 @@ class LayerPool:
 
     def _know(self, blocks: int) -> None:
         """Keep books on blocks up to number ``blocks`` - 1."""
-        streams, have = self._where.shape
-        if blocks >= have:
-            wide = max(2 * have, blocks + 1)
-            self._where = np.pad(self._where, ((0, 0), (0, wide - have)), constant_values=-1)
-            self._first_block = np.arange(0, streams * wide, wide)[:, None]
+        have = self._where.shape[1]
+        if blocks > have:
+            self._where = np.pad(self._where, ((0, 0), (0, max(have, blocks - have))), constant_values=-1)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers.runs import Places, RunTable, ScatteredRuns
+from nearkv_drivers.runs import Places, RunTable, ScatteredRuns, changes, stretches
 
 
 @dataclass
@@ -70,8 +70,7 @@ class RunIndex:
     def scattered(self, blocks: npt.NDArray[np.int64], size: int) -> BlockRuns:
         """The runs that hold ``blocks`` (ascending, distinct); ``size`` bytes per block."""
         owner = np.searchsorted(self._start, blocks, side="right") - 1
-        begins = np.flatnonzero(np.diff(blocks + owner * self._start[-1], prepend=-2) != 1)
-        counts = np.diff(begins, append=len(blocks))
+        begins, counts = stretches(changes(blocks + owner * self._start[-1], 1))
         owner, first = owner[begins], blocks[begins]
         offsets = self._offset[owner] + (first - self._start[owner]) * size
         return BlockRuns(offsets, counts, first, self._segment[owner], lasting=False)

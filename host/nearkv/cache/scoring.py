@@ -22,6 +22,7 @@ from nearkv_drivers import native
 from nearkv_drivers.device import Device, Mode, ScoreRequest, ScoreResult
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.native_kernel import reduce_native
+from nearkv_drivers.wire import EMPTY
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,33 @@ class LayerScorer:
             results[stream] = result
         return results
 
+    def shares(
+        self,
+        queries: npt.NDArray[np.float32],
+        sealed: npt.NDArray[np.int64],
+        scale: float,
+        tail_mass: npt.NDArray[np.int32],
+    ) -> npt.NDArray[np.float32]:
+        """Share of the attention mass of every block under each of any number of queries, scored by the drive.
+
+        ``queries`` is float32 [S, n, d], ``sealed`` and ``tail_mass`` [S, n] are a Question's. Returns float32
+        [S, n, blocks], zero behind a stream's ``sealed`` blocks.
+        """
+        shares = np.zeros((*queries.shape[:2], int(sealed.max(initial=0))), np.float32)
+        scored = np.flatnonzero(sealed)
+        if not len(scored):
+            return shares
+        width, none = self._device.capabilities.max_group, np.zeros_like(sealed)
+        for first in range(0, queries.shape[1], width):
+            part = slice(first, first + width)
+            ask = Question(queries[:, part], sealed, none, none, scale, tail_mass[:, part])
+            streams = self._streams(ask, scored, None)
+            results = self._device.submit([self._request(stream, 0, Mode.MASS) for stream in streams]).wait()
+            for stream, result in zip(streams, results, strict=True):
+                assert result.log_mass is not None
+                shares[stream.number, part, : stream.count] = _share_of(result.log_mass, result.total[:, None])
+        return shares
+
     def _streams(self, ask: Question, asked: npt.NDArray[np.int64], proposal: Proposal | None) -> list[_Stream]:
         """What to score: queries quantised against every segment, and the candidates if there are any."""
         centres, scales = self._store.scaling(asked)
@@ -121,7 +149,7 @@ class LayerScorer:
         runs = self._runs(stream, first, stream.count)
         return ScoreRequest(
             runs.table(stream.c, stream.r, stream.b), stream.q, self._store.geometry.bits, mode, stream.k,
-            initial_total=stream.tail_mass if mode is Mode.TOPK else None,
+            initial_total=stream.tail_mass,
         )  # fmt: skip
 
     def _on_drive(self, streams: list[_Stream]) -> list[ScoreResult]:
@@ -169,6 +197,13 @@ class LayerScorer:
             positions = blocks[result.positions[:most]].astype(np.uint32)
             best.append(ScoreResult(result.total, result.bad, positions, result.priorities[:most]))
         return best
+
+
+def _share_of(log_mass: npt.NDArray[np.int32], total: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    """2 ^ (log-mass - total), with the contract's linear fraction."""
+    below = np.minimum(log_mass.astype(np.int64) - total, 0)
+    share = np.ldexp(1 + (below & 255) / 256, np.maximum(below >> 8, -1000).astype(np.int32))
+    return np.where(log_mass == EMPTY, 0, share).astype(np.float32)
 
 
 def _blocks(stream: _Stream, positions: npt.NDArray[np.uint32]) -> npt.NDArray[np.integer[Any]]:

@@ -46,7 +46,7 @@ class ScoringRuntime:
         if config.first_stage is not None:
             kind = SUMMARIES[config.first_stage]
             self._summarised_blocks = expected
-            reserved += streams * (expected * kind.row_bytes(geometry.head_dim) + kind.stream_bytes(geometry.head_dim))
+            reserved += streams * kind.stream_bytes(geometry.head_dim, expected)
         if config.beta is not None:
             room = int(max(spare - reserved, 0) * COPIES_SHARE) // (streams * geometry.score_block_bytes)
             share = 1.0 if isinstance(config.beta, str) else config.beta / (1 + config.beta)
@@ -59,7 +59,7 @@ class ScoringRuntime:
         config, beside, first_stage = self._config, None, None
         if config.beta is not None:
             if self.balance is None:
-                self.balance = Balance(config.beta, self._stats, geometry.kv_block_bytes, skewed=config.beta_skew)
+                self.balance = Balance(config.beta, self._stats, geometry, skewed=config.beta_skew)
             beside = Beside(ScoreCopies(geometry, self._copied_blocks, self._expected), self.balance)
         if config.first_stage is not None:
             first_stage = FirstStage(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv_drivers.device import ScoreResult
+from nearkv_drivers.selection import share_budget
 
 MOST_OF_ONE_HEAD = 2
 """Blocks that one head may take, in multiples of an equal part."""
@@ -66,30 +67,12 @@ def _share(
     sinks: int,
 ) -> _Choice:
     """The blocks of highest priority among the streams of one sequence, every stream's sinks before them."""
-    most = max(len(result.positions) for result in results if result is not None)
-    most = max(most, *(int(count) for count, one in zip(candidates, results, strict=True) if one is None), 0)
-    position = np.full((len(results), most), -1, np.int32)
-    priority = np.full((len(results), most), -1, np.int64)
-    room = 0
-    for row, result in enumerate(results):
-        if result is None:  # its part of the budget holds all it has
-            count = int(candidates[row])
-            position[row, :count] = np.arange(count)
-            priority[row, :count] = 1 << 32
-            room += max(count - sinks, 0)
-        else:
-            position[row, : len(result.positions)] = result.positions
-            priority[row, : len(result.priorities)] = result.priorities
-            room += int(wanted[row]) - sinks
-    flat = np.where(position >= sinks, priority, -1).ravel()
-    best = np.sort(np.argpartition(-flat, room - 1)[:room]) if room < flat.size else np.arange(flat.size)
-    best = best[flat[best] >= 0]
-    rows = best // most
-    counts = np.bincount(rows, minlength=len(results))
-    columns = np.arange(len(best)) - np.repeat(np.cumsum(counts) - counts, counts) + sinks
-    selected = np.full((len(results), int(counts.max()) + sinks), -1, np.int32)
-    shares = np.zeros(selected.shape, np.uint32)
-    selected[:, :sinks] = np.arange(sinks)
-    selected[rows, columns] = position.ravel()[best]
-    shares[rows, columns] = np.minimum(flat[best], (1 << 32) - 1)
-    return selected, shares
+    scored = [result is not None for result in results]
+    room = np.where(scored, wanted, candidates) - sinks
+    return share_budget(
+        [None if result is None else result.positions for result in results],
+        [None if result is None else result.priorities for result in results],
+        candidates,
+        int(np.maximum(room, 0).sum()),
+        sinks,
+    )

@@ -34,8 +34,8 @@ class CacheStats:
     bad_score_blocks: int = 0
     """Score blocks that the device reported as damaged; they were left out of the selection."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Host seconds by part of the decode step: score, fetch, gather, attend, admit; and link, the part of fetch
-    that waited for the link's cap."""
+    """Host seconds by part of the decode step: score, fetch, gather, attend, admit; and parts of fetch and of warming
+    up: link, which waited for the link's cap, and decode, which brought cold blocks to the model's type."""
 
     @property
     def hit_rate(self) -> float:

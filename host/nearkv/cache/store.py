@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache.buffers import BlockBuffer, token_view
+from nearkv.cache.cold import ColdBlocks
 from nearkv.cache.extents import ExtentAllocator, ScoreExtent, round_up
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.runs import BlockRuns, RunIndex, ScoreRun, span_runs
@@ -69,13 +70,23 @@ class StreamIndex:
 
 
 class LayerStore:
-    """All streams of one layer on a device. Block indices count from each stream's first real token."""
+    """All streams of one layer on a device. Block indices count from each stream's first real token.
+
+    With ``cold``, K and V are encoded on their way to the drive and decoded on their way back.
+    """
 
     def __init__(
-        self, layer: int, geometry: Geometry, device: Device, allocator: ExtentAllocator, expected_blocks: int
+        self,
+        layer: int,
+        geometry: Geometry,
+        device: Device,
+        allocator: ExtentAllocator,
+        expected_blocks: int,
+        cold: ColdBlocks | None = None,
     ) -> None:
         self.layer = layer
         self.geometry = geometry
+        self.cold = cold
         self.streams = [StreamIndex(geometry.score_block_bytes) for _ in range(geometry.streams)]
         self.sealed = np.zeros(geometry.streams, np.int64)
         """Blocks of each stream that are on the drive (or on their way there)."""
@@ -88,22 +99,37 @@ class LayerStore:
         self._pending: list[tuple[ReadHandle, npt.NDArray[np.uint8]]] = []
         self._scaling: tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]] | None = None
 
-    def seal(self, streams: range, blocks: npt.NDArray[np.uint8], *, adopt: bool) -> None:
+    def seal(
+        self,
+        streams: range,
+        blocks: npt.NDArray[np.uint8],
+        *,
+        adopt: bool,
+        order: npt.NDArray[np.int64] | None = None,
+    ) -> None:
         """Put ``blocks`` (uint8 [R, n, kv block bytes]) of R ``streams`` behind those already sealed, equally many.
 
         The writes are in flight when this returns; ``blocks`` must not change until :meth:`settle`. ``adopt`` lets the
-        blocks join a stream's last segment where its scale allows. Raises ContractError naming layer, head and token
-        for keys that are not finite.
+        blocks join a stream's last segment where its scale allows. ``order`` (int64 [R, n], rows of permutations) is
+        the order in which the KV blocks lie on the drive; ``blocks`` may be brought into it in place. Score blocks are
+        always in order of position, which is what the kernel counts. Raises ContractError naming layer, head and token
+        for keys that are not finite; where K and V are encoded, for values as well.
         """
         first, count = int(self.sealed[streams[0]]), blocks.shape[1]
+        stored = blocks if self.cold is None else self.cold.encode(streams, blocks, first)
         segments = self._encode(streams, blocks, first, adopt)
         self._reserve_tables(first + count)
-        for stream, rows, (segment, number) in zip(streams, blocks, segments, strict=True):
+        orders = [np.arange(count)] * len(streams) if order is None else order
+        for stream, rows, written, (segment, number), lie in zip(
+            streams, blocks, stored, segments, orders, strict=True
+        ):
             self._append_scores(self.streams[stream], segment, number)
-            self._crc[stream, first : first + count] = native.crc32c_rows(rows)
-            self._append_kv(stream, rows, first)
+            self._crc[stream, first : first + count] = native.crc32c_rows(written)
             for keeper in self.keepers:
                 keeper.sealed(stream, first, rows, segment.blocks)
+            if order is not None:
+                written[:] = written[lie]
+            self._append_kv(stream, written, first + lie)
         self.sealed[streams] += count
 
     @property
@@ -136,12 +162,12 @@ class LayerStore:
     def fetch(
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
     ) -> int:
-        """Read KV ``blocks`` of ``streams`` to host ``addresses``, all [n], in one batch; check with :meth:`verify`.
+        """Read KV ``blocks`` of ``streams`` to host ``addresses``, all [n], in one batch.
 
-        In order of drive address, so that neighbours become one read wherever they go in memory. Returns how many
-        reads that makes. Raises StorageError.
+        They are of use after :meth:`verify` and :meth:`decode`. In order of drive address, so that neighbours become
+        one read wherever they go in memory. Returns how many reads that makes. Raises StorageError.
         """
-        size = self.geometry.kv_block_bytes
+        size, addresses = self.geometry.drive_block_bytes, self._landing(addresses)
         offsets = self._kv_offset[streams, blocks]
         order = np.argsort(offsets)
         offsets = offsets[order]
@@ -152,7 +178,8 @@ class LayerStore:
         self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
     ) -> None:
         """Check KV ``blocks`` read to host ``addresses`` against their CRC-32C. Raises StorageError."""
-        wrong = native.crc32c_at(addresses, self.geometry.kv_block_bytes) != self._crc[streams, blocks]
+        found = native.crc32c_at(self._landing(addresses), self.geometry.drive_block_bytes)
+        wrong = found != self._crc[streams, blocks]
         if wrong.any():
             at = int(np.argmax(wrong))
             raise StorageError(
@@ -160,6 +187,13 @@ class LayerStore:
                 f"sequence {int(streams[at]) // self.geometry.kv_heads} is damaged on {self._device.url} "
                 "(CRC-32C does not match): check the drive and run the prompt again"
             )
+
+    def decode(
+        self, streams: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64]
+    ) -> None:
+        """Bring KV ``blocks`` that were read to host ``addresses`` and checked to the model's type."""
+        if self.cold is not None:
+            self.cold.decode(streams, blocks, addresses)
 
     def read_all(self, target: BlockBuffer) -> None:
         """Read every sealed block of every stream into ``target``, at its own position, and check it."""
@@ -171,6 +205,11 @@ class LayerStore:
         addresses = target.addresses(streams, blocks)
         self.fetch(streams, blocks, addresses)
         self.verify(streams, blocks, addresses)
+        self.decode(streams, blocks, addresses)
+
+    def _landing(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Where the drive's form of blocks that belong at host ``addresses`` lies before it is decoded."""
+        return addresses if self.cold is None else self.cold.landing(addresses)
 
     def _encode(
         self, streams: range, blocks: npt.NDArray[np.uint8], first: int, adopt: bool
@@ -253,18 +292,18 @@ class LayerStore:
             self._pending.append(extent.append(part, self._device))
             blocks = blocks[len(part) :]
 
-    def _append_kv(self, stream: int, blocks: npt.NDArray[np.uint8], first: int) -> None:
-        index, size = self.streams[stream], self.geometry.kv_block_bytes
+    def _append_kv(self, stream: int, blocks: npt.NDArray[np.uint8], numbers: npt.NDArray[np.int64]) -> None:
+        """Write ``blocks`` [n, bytes], the stream's blocks ``numbers`` [n], one behind the other."""
+        index, size = self.streams[stream], self.geometry.drive_block_bytes
         done = 0
         while done < len(blocks):
             if not index.kv_room:
-                index.kv_room = max(self._expected - first - done, len(blocks) - done, GROWTH_BLOCKS)
+                index.kv_room = max(self._expected - int(self.sealed[stream]) - done, len(blocks) - done, GROWTH_BLOCKS)
                 index.kv_next = self._allocator.allocate(index.kv_room * size, "kv")
             count = min(index.kv_room, len(blocks) - done)
             part = blocks[done : done + count].reshape(-1)
             self._pending.append((self._device.write(index.kv_next, part), part))
-            at = slice(first + done, first + done + count)
-            self._kv_offset[stream, at] = index.kv_next + np.arange(count) * size
+            self._kv_offset[stream, numbers[done : done + count]] = index.kv_next + np.arange(count) * size
             index.kv_next += count * size
             index.kv_room -= count
             done += count

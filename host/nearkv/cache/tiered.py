@@ -89,6 +89,7 @@ class TieredCache(Cache):
             "hot_pool": sum(layer.pool.nbytes for layer in layers),
             "newest": sum(layer.tail.nbytes for layer in layers),
             "in_flight": sum(layer.store.in_flight_bytes for layer in layers),
+            "cold_scales": sum(layer.store.cold.nbytes for layer in layers if layer.store.cold is not None),
             "windows": sum(layer.nbytes for layer in self.layers if isinstance(layer, WindowLayer)),
             **self._runtime.scoring.dram_bytes(),
             **self._runtime.buffer_bytes,

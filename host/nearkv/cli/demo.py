@@ -11,10 +11,12 @@ from rich.console import Console
 from nearkv import demo as material
 from nearkv.cli import options
 from nearkv.cli.compare import bars
+from nearkv.cli.tier_options import TierOptions, takes_tier_options
 from nearkv.compare.run import Comparison, compare
 from nearkv.compare.table import comparison_table, selection_table
+from nearkv.files import check_output, write_json
 from nearkv.loading import LoadedModel, load
-from nearkv.report import kv_bytes_per_token, write_json
+from nearkv.report import kv_bytes_per_token
 from nearkv.session import stop_tokens
 
 ANSWER_TOKENS, SCORED_TOKENS = 24, 96
@@ -22,18 +24,18 @@ TEMPLATE_TOKENS = 64
 """Room for the chat template, the needle and the question."""
 
 
+@takes_tier_options(budget=512, dram_limit="6%")
 def demo(
+    *,
     context: Annotated[int, typer.Option("--context", min=512, help="Tokens of text.")] = 8000,
     depth: Annotated[float, typer.Option("--depth", min=0, max=1, help="Where the needle lies: 0 start, 1 end.")] = 0.4,
     model: options.ModelName = options.DEFAULT_MODEL,
     device: options.DeviceUrl = None,
-    budget: options.Budget = 512,
-    dram_limit: options.DramLimit = "6%",
-    bits: options.Bits = options.DEFAULT_BITS,
-    policy: options.PolicyName = options.DEFAULT_POLICY,
+    tiers: TierOptions,
     json_file: options.JsonFile = None,
 ) -> None:
     """Ask for a needle in a long text, dense and through nearkv, and compare the two."""
+    check_output(json_file)
     console = Console(soft_wrap=True)
     console.print(f"loading {model} (the first time takes a minute)")
     loaded = load(model)
@@ -43,14 +45,7 @@ def demo(
     document = material.with_needle(loaded.decode(ids[:shown]), depth)
     prompt = torch.tensor(before + loaded.encode(document, special=False))
     task = Comparison(prompt, ids[shown : shown + SCORED_TOKENS], after, ANSWER_TOKENS, stop_tokens(loaded.model))
-    config = options.tier_config(
-        budget,
-        dram_limit,
-        bits,
-        policy,
-        tokens=task.tokens,
-        kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
-    )
+    config = tiers.config(model=model, tokens=task.tokens, kv_bytes_per_token=kv_bytes_per_token(loaded.model.config))
     console.print(
         f"{len(prompt):,} tokens of text hide one sentence: {material.NEEDLE!r}\n{material.QUESTION}", highlight=False
     )

@@ -14,24 +14,21 @@ from nearkv.attention import attach
 from nearkv.cache.tiered import TieredCache
 from nearkv.cli import options
 from nearkv.cli.progress import tokens_bar
+from nearkv.cli.tier_options import TierOptions, takes_tier_options
+from nearkv.files import check_output, read_text, write_json
 from nearkv.loading import LoadedModel, load
-from nearkv.report import human_bytes, kv_bytes_per_token, path_counters, run_report, write_json
+from nearkv.report import human_bytes, kv_bytes_per_token, path_counters, run_report, scoring_rows
 from nearkv.session import Session, stop_tokens
 
 
+@takes_tier_options()
 def generate(
+    *,
     prompt: Annotated[str | None, typer.Argument(help="The prompt, or the question about --prompt-file.")] = None,
     prompt_file: Annotated[Path | None, typer.Option("--prompt-file", help="A text to read before the prompt.")] = None,
     model: options.ModelName = options.DEFAULT_MODEL,
     device: options.DeviceUrl = None,
-    budget: options.Budget = options.DEFAULT_BUDGET,
-    dram_limit: options.DramLimit = None,
-    bits: options.Bits = options.DEFAULT_BITS,
-    policy: options.PolicyName = options.DEFAULT_POLICY,
-    alpha: options.Alpha = None,
-    window_plan: options.Windows = None,
-    beta: options.Beta = None,
-    first_stage: options.FirstStage = None,
+    tiers: TierOptions,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=1, help="Most tokens to generate.")] = 128,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     json_file: options.JsonFile = None,
@@ -41,22 +38,11 @@ def generate(
         raise typer.BadParameter("give a prompt, --prompt-file, or both")
     console, notes = Console(soft_wrap=True), Console(stderr=True)
     text = _prompt_text(prompt, prompt_file)
+    check_output(json_file, prompt_file, tiers.window_plan)
     loaded = load(model)
     tokens = prompt_tokens(loaded, text, raw=raw)
     expected = len(tokens) + max_new_tokens
-    config = options.tier_config(
-        budget,
-        dram_limit,
-        bits,
-        policy,
-        tokens=expected,
-        kv_bytes_per_token=kv_bytes_per_token(loaded.model.config),
-        alpha=alpha,
-        window_plan=window_plan,
-        model=model,
-        beta=beta,
-        first_stage=first_stage,
-    )
+    config = tiers.config(model=model, tokens=expected, kv_bytes_per_token=kv_bytes_per_token(loaded.model.config))
     attach(loaded.model)
     with TieredCache(loaded.model, device or options.default_device(), config) as cache:
         session = Session(loaded.model, cache)
@@ -82,7 +68,7 @@ def generate(
 
 def _prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
     """The text to read, then the prompt, whichever are given."""
-    return "\n\n".join(part for part in (prompt_file and options.read_text(prompt_file), prompt) if part)
+    return "\n\n".join(part for part in (prompt_file and read_text(prompt_file), prompt) if part)
 
 
 def prompt_tokens(loaded: LoadedModel, text: str, *, raw: bool) -> torch.Tensor:
@@ -106,13 +92,11 @@ def _summary(report: dict[str, Any]) -> Table:
     hot = f"{placement['hot_tokens_fraction']:.1%} (bound: {placement['bound']})"
     table.add_row("tokens hot", hot)
     table.add_row("hot-pool hit rate", f"{report['hit_rate']:.1%}")
+    if placement["cold_bits"] is not None:
+        table.add_row("K and V on the drive", f"{placement['cold_bits']} bits per value")
     table.add_row("read from the drive per token", human_bytes(report["bytes_by_path_per_token"]["drive_to_host"]))
-    if (beta := report["scoring"]["beta"]) is not None:
-        scored, bound = beta["host_bytes"] / max(beta["host_bytes"] + beta["drive_bytes"], 1), beta["limit"]
-        table.add_row("scored by the host", f"{scored:.1%} (beta {beta['beta']:.2f}; {bound.partition(':')[0]})")
-    if (stage := report["scoring"]["first_stage"]) is not None:
-        table.add_row("blocks scored after the first stage", f"{stage['scored_share']:.1%}")
-        table.add_row("selected mass that it keeps (audits)", f"{stage['kept_mass']:.2%}")
+    for figure, value in scoring_rows(report):
+        table.add_row(figure, value)
     for name, rate in report["device"].items():
         if name.startswith("simulated_"):
             table.add_row(name.replace("_", " "), f"{human_bytes(rate)}/s")

@@ -25,15 +25,14 @@ def main() -> None:
 
 def _register() -> None:
     """Mount the commands. Their imports are heavy (torch, transformers), so they happen here."""
-    from nearkv.cli import compare, demo, generate
-    from nearkv.trace.cli import app as trace_app
+    from nearkv.cli import compare, demo, generate, trace
     from nearkv_drivers.cards.cli import app as device_app
     from nearkv_sim.cli import app as sim_app
 
     if not app.registered_commands:
         for command in (generate.generate, compare.compare, demo.demo):
             app.command()(command)
-        app.add_typer(trace_app, name="trace")
+        app.add_typer(trace.app, name="trace")
         app.add_typer(device_app, name="device")
         app.add_typer(sim_app, name="sim")
 
@@ -61,7 +60,8 @@ def run() -> int:
         return 1
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("click", "typer") and hasattr(error, "format_message"):
-            err.print(f"error: {error.format_message()}", style="bold red", highlight=False, markup=False)
+            if said := error.format_message():  # nothing where the help was printed instead
+                err.print(f"error: {said}", style="bold red", highlight=False, markup=False)
             return 2
         raise
 

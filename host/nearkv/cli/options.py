@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they are turned into."""
+"""Options that several commands share. Those of tiering are in ``tier_options``."""
 
 from __future__ import annotations
 
@@ -8,48 +8,19 @@ from typing import Annotated
 
 import typer
 
-from nearkv.cache.config import TierConfig
-from nearkv.loading import DEMO_MODEL, ModelError, cache_folder
+from nearkv.loading import DEMO_MODEL, cache_folder
 from nearkv.policy import names
-from nearkv.selectors import SUMMARIES
-from nearkv.tiers.window_scaling import WindowPlan
-from nearkv_drivers import DeviceError
-from nearkv_drivers.urls import parse_size
 
+POLICIES = ", ".join(names())
 ModelName = Annotated[str, typer.Option("--model", help="Model folder, .gguf file or cached hub id.")]
 DeviceUrl = Annotated[
     str | None,
     typer.Option("--device", help="Device URL, such as emulated:/data/kv.drive?ddr=4GiB. Default: a file of its own."),
 ]
 Budget = Annotated[int, typer.Option("--budget", help="Tokens that attention may read per step and layer.")]
-DramLimit = Annotated[
-    str | None,
-    typer.Option("--dram-limit", help="Host memory for KV during decode, such as 64MiB, or a share of the KV: 6%."),
-]
-Bits = Annotated[int, typer.Option("--bits", help="Bits per value of the score blocks: 4 or 8.")]
-PolicyName = Annotated[str, typer.Option("--policy", help=f"Which blocks stay hot: {', '.join(names())}.")]
-Alpha = Annotated[
-    float | None,
-    typer.Option("--alpha", help="Share of the context's tokens that stays hot, such as 0.2, as the context grows."),
-]
-Windows = Annotated[
-    Path | None,
-    typer.Option("--window-plan", help="Divides the hot blocks over layers and heads; from `nearkv trace windows`."),
-]
-Beta = Annotated[
-    str | None,
-    typer.Option("--beta", help="Host bytes scored per drive byte, or adaptive. Default: the drive scores all."),
-]
-FirstStage = Annotated[
-    str | None,
-    typer.Option(
-        "--first-stage",
-        help=f"Summary in DRAM that proposes which blocks are scored: {', '.join(sorted(SUMMARIES))}. Default: none.",
-    ),
-]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")]
 
-DEFAULT_MODEL, DEFAULT_BUDGET, DEFAULT_BITS, DEFAULT_POLICY = DEMO_MODEL, 1024, 4, "lru"
+DEFAULT_MODEL = DEMO_MODEL
 
 
 def default_device() -> str:
@@ -57,66 +28,3 @@ def default_device() -> str:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return f"emulated:{folder}/drive-{os.getpid()}"
-
-
-def tier_config(
-    budget: int,
-    dram_limit: str | None,
-    bits: int,
-    policy: str,
-    *,
-    tokens: int,
-    kv_bytes_per_token: int,
-    alpha: float | None = None,
-    window_plan: Path | None = None,
-    model: str | None = None,
-    beta: str | None = None,
-    first_stage: str | None = None,
-) -> TierConfig:
-    """The settings for a context of ``tokens``. A DRAM limit in per cent is a share of those tokens' dense KV.
-
-    A ``window_plan`` must have been made for ``model``. Raises typer.BadParameter naming the option.
-    """
-    limit: int | None = None
-    if dram_limit is not None and dram_limit.endswith("%"):
-        try:
-            limit = round(float(dram_limit[:-1]) / 100 * tokens * kv_bytes_per_token)
-        except ValueError:
-            raise typer.BadParameter(f"--dram-limit {dram_limit}: write a size or a percentage") from None
-    elif dram_limit is not None:
-        try:
-            limit = parse_size(dram_limit, "--dram-limit")
-        except DeviceError as error:
-            raise typer.BadParameter(str(error)) from error
-    try:
-        if window_plan is not None:
-            WindowPlan.load(window_plan, None if model is None else Path(model).name)
-        return TierConfig(
-            budget=budget,
-            dram_limit=limit,
-            alpha=alpha,
-            window_plan=None if window_plan is None else str(window_plan),
-            bits=bits,
-            policy=policy,
-            expected_tokens=tokens,
-            beta=_beta(beta),
-            first_stage=first_stage,
-        )
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-
-
-def _beta(text: str | None) -> float | str | None:
-    """A number where it is one; TierConfig refuses other words than the one it knows."""
-    try:
-        return text if text is None else float(text)
-    except ValueError:
-        return text
-
-
-def read_text(path: Path) -> str:
-    """The text of ``path``. Raises ModelError naming a file that is not text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{path} is not UTF-8 text (byte {error.start})") from error

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from nearkv.report import human_bytes
+from nearkv.report import human_bytes, scoring_rows
 
 
 def comparison_table(report: dict[str, Any]) -> Table:
@@ -28,6 +28,8 @@ def comparison_table(report: dict[str, Any]) -> Table:
     table.add_row("top-1 agreement", "", f"{report['top1_agreement']:.3f}")
     table.add_row("decode (tokens/s)", f"{speed['dense']:.1f}", f"{speed['nearkv']:.1f}")
     table.add_row("hot-pool hit rate", "", f"{report['hit_rate']:.1%}")
+    for figure, value in scoring_rows(report):
+        table.add_row(figure, "", value)
     for path, count in report["bytes_by_path_per_token"].items():
         table.add_row(f"{path.replace('_', ' ')} per token", "", human_bytes(count))
     return table

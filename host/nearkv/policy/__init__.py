@@ -5,7 +5,8 @@ from nearkv.policy.fifo import FirstInFirstOut
 from nearkv.policy.hit_rate import HitRate
 from nearkv.policy.lfu import LeastFrequentlyUsed
 from nearkv.policy.lookahead import Lookahead
-from nearkv.policy.ranking import UsesPlacement, UsesRanking
+from nearkv.policy.pin_newest import PinNewest
+from nearkv.policy.ranking import UsesPlacement, UsesRanking, uses_ranking
 from nearkv.policy.recency import Recency
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "HitRate",
     "LeastFrequentlyUsed",
     "Lookahead",
+    "PinNewest",
     "Policy",
     "Recency",
     "UsesPlacement",
@@ -20,4 +22,5 @@ __all__ = [
     "create",
     "names",
     "register",
+    "uses_ranking",
 ]

@@ -25,19 +25,18 @@ a tenth fewer promotions for 0 to 0.1 points of hit rate; more of it costs more 
 
 @register("hit_rate")
 class HitRate:
-    """Rates with decay; ``pin_newest`` blocks of the highest index stay whatever their rate (the article's alpha).
+    """Rates with decay. (The article's pinned newest blocks are ``pin_newest.py``, for any policy.)
 
     A selection moves the fast rate by half of its range at once, so a cold block whose rate jumps is promoted in
     the step of the jump; the pool demotes as much as it promotes, because its size does not change.
     """
 
-    def __init__(self, pin_newest: int = 0, hysteresis: int = HYSTERESIS) -> None:
-        if pin_newest < 0 or hysteresis < 0:
-            raise ValueError("pinned blocks and hysteresis cannot be negative")
-        self._pin, self._hysteresis = pin_newest, hysteresis
+    def __init__(self, hysteresis: int = HYSTERESIS) -> None:
+        if hysteresis < 0:
+            raise ValueError("the hysteresis cannot be negative")
+        self._hysteresis = hysteresis
         self._rates = [(shift, BlockTable(np.uint16)) for shift in (FAST_SHIFT, SLOW_SHIFT)]
         self._resident = BlockTable(np.bool_)
-        self._newest: dict[int, npt.NDArray[np.int32]] = {}
 
     def observe(self, layer: int, selected: npt.NDArray[np.int32], priority: npt.NDArray[np.uint32]) -> None:
         """Decay every rate of the layer, then count the selection."""
@@ -47,12 +46,9 @@ class HitRate:
             table.put(layer, selected, table.at(layer, selected) + (FULL >> shift))
 
     def values(self, layer: int, blocks: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """The sum of the rates, with the hysteresis added for residents; pinned blocks stand above all."""
-        newest = np.maximum(self._newest.get(layer, np.int32(-1)), blocks.max(axis=1, initial=-1))
-        self._newest[layer] = newest.astype(np.int32)
+        """The sum of the rates, with the hysteresis added for residents."""
         value = np.sum([table.at(layer, blocks) for _, table in self._rates], axis=0, dtype=np.int64)
         value += self._hysteresis * self._resident.at(layer, blocks).astype(np.int64)
-        value[blocks > (newest[:, None] - self._pin)] += 1 << 32
         return np.where(blocks >= 0, value, -1)
 
     def placed(self, layer: int, resident: npt.NDArray[np.int32]) -> None:
@@ -65,8 +61,6 @@ class HitRate:
         for _, table in self._rates:
             table.forget(layer, stream)
         self._resident.forget(layer, stream)
-        if layer in self._newest:
-            self._newest[layer][stream] = -1
 
     @property
     def table_bytes(self) -> int:

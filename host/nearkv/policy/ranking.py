@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,3 +26,8 @@ class UsesPlacement(Protocol):
 
     def placed(self, layer: int, resident: npt.NDArray[np.int32]) -> None:
         """Blocks that stay hot after this step, [S, m], -1 padded. Called after the values were acted on."""
+
+
+def uses_ranking(policy: object) -> TypeGuard[UsesRanking]:
+    """Whether ``policy`` has :meth:`UsesRanking.rank`. Asked at every step of every layer, where isinstance is slow."""
+    return hasattr(policy, "rank")

@@ -27,7 +27,7 @@ class BlockTable:
             width = max(need, 64) if table is None else max(need, 2 * table.shape[1])
             grown = np.full((blocks.shape[0], width), self._fill, self._dtype)
             if table is not None:
-                grown[:, : table.shape[1]] = table
+                grown[:, : table.shape[1] - 1] = table[:, :-1]  # the last column holds what was put to no block
             self._layers[layer] = table = grown
             self._rows[layer] = np.arange(0, grown.size, width)[:, None]
         return table

@@ -15,19 +15,20 @@ def k_means(points: FloatArray, count: int, rounds: int = 8) -> tuple[FloatArray
     lost all its points where it is.
     """
     centroids = points[np.linspace(0, len(points) - 1, count).astype(int)].copy()
-    label = _nearest(points, centroids)
+    label = nearest(points, centroids)
     for _ in range(rounds):
         size = np.bincount(label, minlength=count)
         total = np.zeros_like(centroids)
         np.add.at(total, label, points)
         centroids = np.where(size[:, None] > 0, total / np.maximum(size, 1)[:, None], centroids).astype(np.float32)
-        moved = _nearest(points, centroids)
+        moved = nearest(points, centroids)
         if (moved == label).all():
             break
         label = moved
     return centroids, label
 
 
-def _nearest(points: FloatArray, centroids: FloatArray) -> npt.NDArray[np.int64]:
+def nearest(points: FloatArray, centroids: FloatArray) -> npt.NDArray[np.int64]:
+    """The centroid [count, d] that is nearest to every point [n, d]: int64 [n], ties to the lower."""
     distance = np.square(centroids).sum(axis=1) - 2 * points @ centroids.T
     return np.asarray(distance.argmin(axis=1), np.int64)

@@ -7,31 +7,43 @@ log-sum-exp: on SmolLM2 that holds more mass than the sum, and than keys of larg
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
+import numpy.typing as npt
 
-from nearkv.selectors.base import FloatArray, as_blocks, register
-from nearkv_drivers.wire import BLOCK_TOKENS
+from nearkv.selectors.base import FloatArray
+from nearkv.selectors.linear import LOG_TOKENS
+from nearkv.selectors.summaries import Estimate, Field, IntArray, SummaryTable, summarises
+from nearkv_drivers import summary
 
 REPRESENTATIVES = 4
 """Keys kept per block (the paper's number)."""
 
 
-@register("infllm")
-class InfLLM:
+def _representatives(blocks: int) -> int:
+    return REPRESENTATIVES * blocks
+
+
+@summarises("infllm")
+class InfLLM(SummaryTable):
     """Four keys per block; the estimate is their log-mass, as if the others scored like them."""
 
-    def __init__(self, keys: FloatArray) -> None:
-        blocks = as_blocks(keys)
-        distance = np.square(blocks - blocks.mean(axis=1, keepdims=True)).sum(axis=2)
-        index = np.sort(np.argsort(-distance, axis=1, kind="stable")[:, :REPRESENTATIVES], axis=1)
-        self._kept = np.take_along_axis(blocks, index[:, :, None], axis=1).reshape(-1, keys.shape[1])
-        self.nbytes = 2 * self._kept.size
+    @classmethod
+    def fields(cls, head_dim: int, values: npt.DTypeLike) -> dict[str, Field]:
+        """See SummaryTable."""
+        return {"kept": Field(_representatives, head_dim, values)}
 
-    def estimate(self, queries: FloatArray, scale: float) -> FloatArray:
+    def _keep(self, stream: int, first: int, keys: FloatArray) -> None:
+        distance = np.square(keys - keys.mean(axis=1, keepdims=True)).sum(axis=2)
+        index = np.sort(np.argsort(-distance, axis=1, kind="stable")[:, :REPRESENTATIVES], axis=1)
+        kept = np.take_along_axis(keys, index[:, :, None], axis=1).reshape(-1, keys.shape[2])
+        self._arrays["kept"][stream, first * REPRESENTATIVES :][: len(kept)] = kept
+
+    def _estimate(self, streams: IntArray, counts: IntArray, queries: FloatArray) -> Estimate:
         """log-mean-exp of the representatives' scores, plus log 32."""
-        scores = ((queries * np.float32(scale)) @ self._kept.T).reshape(len(queries), -1, REPRESENTATIVES)
-        peak = scores.max(axis=2)
-        mean = np.exp(scores - peak[:, :, None]).mean(axis=2)
-        return np.asarray(peak + np.log(mean) + np.float32(math.log(BLOCK_TOKENS)), np.float32)
+        kept = self._arrays["kept"]
+        scores = summary.products(kept, streams, counts * REPRESENTATIVES, queries)
+        scores = scores.reshape(*scores.shape[:2], -1, REPRESENTATIVES)
+        peak = scores.max(axis=3)
+        mean = np.exp(scores - peak[..., None]).mean(axis=3)
+        read = int(counts.sum()) * REPRESENTATIVES * kept.shape[2] * kept.itemsize
+        return Estimate(np.asarray(peak + np.log(mean) + LOG_TOKENS, np.float32), read)

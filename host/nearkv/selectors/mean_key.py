@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from nearkv.selectors.base import FloatArray, as_blocks, register
-from nearkv_drivers.wire import BLOCK_TOKENS
+from nearkv.selectors.base import FloatArray
+from nearkv.selectors.linear import LinearSummary
+from nearkv.selectors.summaries import summarises
 
 
-@register("mean_key")
-class MeanKey:
-    """One vector per block; by Jensen's inequality the estimate is a lower bound on the log-mass."""
+@summarises("mean_key")
+class MeanKey(LinearSummary):
+    """One vector per block; by Jensen's inequality the estimate is never above the exact log-mass."""
 
-    def __init__(self, keys: FloatArray) -> None:
-        self.mean = as_blocks(keys).mean(axis=1)
-        self.nbytes = 2 * self.mean.size
+    vectors = 1
 
-    def estimate(self, queries: FloatArray, scale: float) -> FloatArray:
-        """Never above the exact log-mass."""
-        scores = (queries * np.float32(scale)) @ self.mean.T
-        return np.asarray(scores + np.float32(math.log(BLOCK_TOKENS)), np.float32)
+    @staticmethod
+    def rows(keys: FloatArray) -> FloatArray:
+        """The mean over the tokens."""
+        return np.asarray(keys.mean(axis=1), np.float32)
+
+    @staticmethod
+    def features(queries: FloatArray) -> FloatArray:
+        """The queries themselves."""
+        return queries

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearkv.selectors.base import FloatArray, as_blocks, register
-from nearkv.selectors.mean_key import MeanKey
+from nearkv.selectors.base import FloatArray
+from nearkv.selectors.linear import LinearSummary
+from nearkv.selectors.summaries import summarises
 
 
-@register("mean_variance")
-class MeanVariance:
-    """Two vectors per block: the mean, and the per-channel variance of the keys around it."""
+@summarises("mean_variance")
+class MeanVariance(LinearSummary):
+    """Two vectors per block: log E[exp(s)] = mean + variance / 2 of a Gaussian score s."""
 
-    def __init__(self, keys: FloatArray) -> None:
-        self._mean = MeanKey(keys)
-        self._variance = as_blocks(keys).var(axis=1)
-        self.nbytes = self._mean.nbytes + 2 * self._variance.size
+    vectors = 2
 
-    def estimate(self, queries: FloatArray, scale: float) -> FloatArray:
-        """log E[exp(s)] = mean + variance / 2 of a Gaussian score s, plus log 32."""
-        spread = np.square(queries * np.float32(scale)) @ self._variance.T
-        return np.asarray(self._mean.estimate(queries, scale) + spread / 2, np.float32)
+    @staticmethod
+    def rows(keys: FloatArray) -> FloatArray:
+        """The mean, and the per-channel variance of the keys around it."""
+        return np.concatenate([keys.mean(axis=1), keys.var(axis=1)], axis=1)
+
+    @staticmethod
+    def features(queries: FloatArray) -> FloatArray:
+        """The queries, and half their squares."""
+        return np.concatenate([queries, np.square(queries) / 2], axis=-1)

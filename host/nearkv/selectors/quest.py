@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from nearkv.selectors.base import FloatArray, as_blocks, register
-from nearkv_drivers.wire import BLOCK_TOKENS
+from nearkv.selectors.base import FloatArray
+from nearkv.selectors.linear import LinearSummary
+from nearkv.selectors.summaries import summarises
 
 
-def bound(queries: FloatArray, low: FloatArray, high: FloatArray, scale: float) -> FloatArray:
-    """Upper bound on the log-mass [N, blocks] of blocks whose keys lie between ``low`` and ``high`` [blocks, d]."""
-    scaled = queries * np.float32(scale)
-    top = np.maximum(scaled, 0) @ high.T + np.minimum(scaled, 0) @ low.T
-    return np.asarray(top + np.float32(math.log(BLOCK_TOKENS)), np.float32)
+def extremes(keys: FloatArray) -> FloatArray:
+    """Per-channel minima, then maxima, of blocks [n, 32, d]: [n, 2 d]."""
+    return np.concatenate([keys.min(axis=1), keys.max(axis=1)], axis=1)
 
 
-@register("quest")
-class Quest:
-    """Two vectors per block. The bound on the maximum plus log 32 bounds the log-mass, and ranks alike."""
+def sides(queries: FloatArray) -> FloatArray:
+    """What meets the minima, the negative part of ``queries`` [..., d], then what meets the maxima: [..., 2 d]."""
+    return np.concatenate([np.minimum(queries, 0), np.maximum(queries, 0)], axis=-1)
 
-    def __init__(self, keys: FloatArray) -> None:
-        blocks = as_blocks(keys)
-        self._low, self._high = blocks.min(axis=1), blocks.max(axis=1)
-        self.nbytes = 2 * (self._low.size + self._high.size)
 
-    def estimate(self, queries: FloatArray, scale: float) -> FloatArray:
-        """Never below the exact log-mass."""
-        return bound(queries, self._low, self._high, scale)
+@summarises("quest")
+class Quest(LinearSummary):
+    """Two vectors per block. The bound on the maximum plus log 32 is never below the log-mass, and ranks alike."""
+
+    vectors = 2
+    rows = staticmethod(extremes)
+    features = staticmethod(sides)

@@ -20,11 +20,6 @@ class AlphaBudget:
     pool_blocks: int
 
     @property
-    def used_tokens(self) -> int:
-        """Tokens in DRAM with the pool full: never above ``hot_tokens``, unless the pinned ones alone are."""
-        return self.pinned_tokens + self.pool_blocks * BLOCK_TOKENS
-
-    @property
     def pinned_only(self) -> bool:
         """Whether the pinned tokens alone take more than alpha allows."""
         return self.pinned_tokens > self.hot_tokens

@@ -14,6 +14,10 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
+POSITION, SELECTED_TOGETHER = "position", "selected_together"
+LAYOUTS = (POSITION, SELECTED_TOGETHER)
+"""Orders in which a stream's KV blocks may lie on the drive."""
+
 
 @dataclass(frozen=True)
 class ReadCost:
@@ -33,6 +37,11 @@ class ReadCost:
     def read_amplification(self) -> float:
         """Bytes read per byte used; 1 without gaps bridged."""
         return self.read / self.used if self.used else 1.0
+
+
+NEIGHBOURS = 0.5
+"""Share of a prompt's last queries by which neighbours are favoured: those queries resemble each other, so that what
+they select is hardly more than one sample, and blocks that none of them selects are still best read side by side."""
 
 
 def coalesce(places: Ints, bridge: int = 0) -> list[tuple[int, int]]:
@@ -57,35 +66,51 @@ def co_selection(wanted: npt.NDArray[np.int32], blocks: int) -> Ints:
     return np.asarray(np.rint(member.T @ member), np.int64)
 
 
-def pack_together(together: Ints) -> Ints:
+def pack_together(together: Ints, neighbours: float = 0) -> Ints:
     """Place of every block, int64 [blocks]: a permutation in which blocks with high ``together`` counts are close.
 
-    Chains are joined greedily at their ends, the pair with the most common selections first (as in a nearest-fragment
-    tour); among equals, the pair closest in position, so that blocks never seen together stay in order.
+    Neighbours in position count as selected together ``neighbours`` times beside those counted. Chains are joined
+    greedily at their ends, the pair with the highest count first (as in a nearest-fragment tour); among equals, the
+    pair closest in position, then the lower one. Chains follow each other in order of their lower ends, so that blocks
+    never seen together stay in order. Only pairs with a count are looked at: time grows with what was selected, not
+    with the square of the blocks.
     """
     blocks = len(together)
-    row, column = np.triu_indices(blocks, 1)
-    order = np.lexsort((row, column - row, -together[row, column]))
-    neighbours: list[list[int]] = [[] for _ in range(blocks)]
-    chain = np.arange(blocks)
-    for index in order:
-        left, right = int(row[index]), int(column[index])
-        if chain[left] != chain[right] and len(neighbours[left]) < 2 and len(neighbours[right]) < 2:
-            neighbours[left].append(right)
-            neighbours[right].append(left)
-            chain[chain == chain[right]] = chain[left]
-    return _walk(neighbours)
+    weight = np.triu(together, 1).astype(np.float64)
+    first = np.arange(blocks - 1)
+    weight[first, first + 1] += neighbours
+    left, right = np.nonzero(weight)
+    order = np.lexsort((left, right - left, -weight[left, right]))
+    linked: list[list[int]] = [[] for _ in range(blocks)]
+    chain = list(range(blocks))
+    for one, other in zip(left[order].tolist(), right[order].tolist(), strict=True):
+        if len(linked[one]) < 2 and len(linked[other]) < 2:
+            here, there = _root(chain, one), _root(chain, other)
+            if here != there:
+                linked[one].append(other)
+                linked[other].append(one)
+                chain[there] = here
+    return _walk(linked)
 
 
-def _walk(neighbours: list[list[int]]) -> Ints:
-    """Place of every block along the one chain that ``neighbours`` describe, from its end of lower index."""
-    place = np.zeros(len(neighbours), np.int64)
-    block = next((b for b, near in enumerate(neighbours) if len(near) < 2), 0)
-    before = -1
-    for position in range(len(neighbours)):
-        place[block] = position
-        after = [near for near in neighbours[block] if near != before]
-        before, block = block, after[0] if after else -1
+def _root(chain: list[int], block: int) -> int:
+    """The block that stands for the chain of ``block``; shortens the way there for whoever asks next."""
+    while chain[block] != block:
+        chain[block] = chain[chain[block]]
+        block = chain[block]
+    return block
+
+
+def _walk(linked: list[list[int]]) -> Ints:
+    """Place of every block along the chains that ``linked`` describes, each from its lower end."""
+    place = np.full(len(linked), -1, np.int64)
+    count = 0
+    for end, near in enumerate(linked):
+        block = end if len(near) < 2 and place[end] < 0 else -1
+        while block >= 0:
+            place[block] = count
+            count += 1
+            block = next((after for after in linked[block] if place[after] < 0), -1)
     return place
 
 

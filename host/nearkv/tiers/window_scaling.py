@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nearkv.files import write_json
 from nearkv.tiers import knapsack
 from nearkv.tiers.rounding import largest_remainders
 
@@ -59,23 +60,30 @@ class WindowPlan:
     def save(self, path: str | Path) -> None:
         """Write as JSON."""
         fields = {"model": self.model, "windows": self.windows.tolist(), "blocks": self.blocks.tolist()}
-        Path(path).write_text(json.dumps(fields) + "\n")
+        write_json(path, fields, indent=None)
 
     @classmethod
     def load(cls, path: str | Path, model: str | None = None) -> WindowPlan:
         """Read a plan. Raises ValueError if it is missing, damaged, or made for another model than ``model``."""
         try:
             fields: dict[str, Any] = json.loads(Path(path).read_text())
-            plan = cls(fields["model"], np.array(fields["windows"], np.float64), np.array(fields["blocks"], np.int64))
+            name, windows = fields["model"], np.array(fields["windows"], np.float64)
+            given, blocks = np.array(fields["blocks"], np.float64), np.array(fields["blocks"], np.int64)
+            if not isinstance(name, str):
+                raise TypeError(f"model is {name!r}")
         except FileNotFoundError as error:
             raise ValueError(f"{path}: no such window plan; make one with `nearkv trace windows`") from error
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path}: not a window plan ({error})") from error
-        if model is not None and plan.model != model:
-            raise ValueError(f"{path}: made for {plan.model}, not for {model}; profile a trace of {model}")
-        if plan.blocks.shape != plan.windows.shape or plan.blocks.ndim != 2 or (plan.blocks < 0).any():
+        if model is not None and name != model:
+            raise ValueError(f"{path}: made for {name}, not for {model}; profile a trace of {model}")
+        if blocks.shape != windows.shape or blocks.ndim != 2:
             raise ValueError(f"{path}: windows and blocks must both be [layers, KV heads]")
-        return plan
+        if (blocks != given).any() or (blocks < 0).any() or not blocks.any():
+            raise ValueError(f"{path}: blocks must be whole numbers, none below 0 and not all 0")
+        if not (windows >= 0).all():
+            raise ValueError(f"{path}: windows must be steps, at least 0")
+        return cls(name, windows, blocks)
 
 
 def apportion(plan: WindowPlan, slots: int) -> Ints:

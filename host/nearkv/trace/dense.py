@@ -96,7 +96,10 @@ def _first_recorded(token_ids: torch.Tensor, steps: int, prompt_queries: int, bu
         raise TraceError(f"a trace needs a decode step or more, not {steps}")
     first = n - steps - prompt_queries
     if token_ids.shape[0] != 1 or first < budget:
-        raise TraceError(f"{n} tokens are too few to record {steps} steps behind a prompt of {budget} tokens or more")
+        raise TraceError(
+            f"{n} tokens are too few to record {steps} steps behind a prompt of the budget's {budget} tokens: "
+            f"{steps + prompt_queries + budget} are needed"
+        )
     return first
 
 

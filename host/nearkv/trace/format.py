@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from nearkv.files import whole_file
 
 VERSION = 1
 
@@ -19,6 +20,15 @@ NO_BLOCK = 0xFFFF
 
 LOG_STEPS = 2048
 """Stored priorities are log2 with this many steps per octave: a relative error below 0.02 %."""
+
+
+_DTYPES = {"ranked": "<u2", "priority": "<u2", "tokens": "<u4", "prompt": "<f4"}
+
+_TEXTS = ("model", "text", "scorer")
+_MAY_BE_ZERO = ("sink_blocks", "recent_blocks", "prompt_steps")
+
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile)
+"""What a damaged archive makes its readers stumble on (unknown compression and deep JSON are RuntimeErrors)."""
 
 
 class TraceError(ValueError):
@@ -78,46 +88,41 @@ def save(trace: Trace, path: str | Path) -> None:
     """Write ``trace`` to ``path`` whole or not at all. Raises TraceError if a block index does not fit 16 bits."""
     if int(trace.ranked.max(initial=0)) >= NO_BLOCK:
         raise TraceError(f"a trace names blocks below {NO_BLOCK}; this context is too long for trace version {VERSION}")
-    target = Path(path)
-    descriptor, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            np.savez_compressed(
-                file,
-                info=np.frombuffer(json.dumps(asdict(trace.info)).encode(), np.uint8),
-                ranked=np.where(trace.ranked < 0, NO_BLOCK, trace.ranked).astype("<u2"),
-                priority=pack_priority(trace.priority).astype("<u2"),
-                tokens=trace.tokens.astype("<u4"),
-                prompt=trace.prompt.astype("<f4"),
-            )
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        np.savez_compressed(
+            file,
+            info=np.frombuffer(json.dumps(asdict(trace.info)).encode(), np.uint8),
+            ranked=np.where(trace.ranked < 0, NO_BLOCK, trace.ranked).astype("<u2"),
+            priority=pack_priority(trace.priority).astype("<u2"),
+            tokens=trace.tokens.astype("<u4"),
+            prompt=trace.prompt.astype("<f4"),
+        )
 
 
 def load(path: str | Path) -> Trace:
     """Read a trace. Raises TraceError for a file that is missing, damaged, of another version or inconsistent."""
-    if Path(path).is_file() and not zipfile.is_zipfile(path):
+    if not Path(path).exists():
+        raise TraceError(f"{path}: no such trace; make one with `nearkv trace record`")
+    if not Path(path).is_file() or not zipfile.is_zipfile(path):
         raise TraceError(f"{path}: not a trace, or one that was cut short; record it anew with `nearkv trace record`")
     try:
         with np.load(path, allow_pickle=False) as file:
-            fields = json.loads(file["info"].tobytes())
-            if fields.get("version") != VERSION:
-                raise TraceError(f"{path}: trace version {fields.get('version')}, this reads version {VERSION}")
-            ranked = file["ranked"].astype(np.int32)
-            ranked[ranked == NO_BLOCK] = -1
-            trace = Trace(
-                TraceInfo(**fields), ranked, unpack_priority(file["priority"]), file["tokens"], file["prompt"]
-            )
-    except FileNotFoundError as error:
-        raise TraceError(f"{path}: no such trace; make one with `nearkv trace record`") from error
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, json.JSONDecodeError, EOFError) as error:
+            fields = dict(json.loads(file["info"].tobytes()))
+            entries = {name: file[name] for name in _DTYPES}
+    except (*_DAMAGE, zlib.error) as error:
         raise TraceError(f"{path}: not a trace, or a damaged one ({error})") from error
-    except ValueError as error:
-        if isinstance(error, TraceError):
-            raise
+    if fields.get("version") != VERSION:
+        raise TraceError(f"{path}: trace version {fields.get('version')}, this reads version {VERSION}")
+    for name, dtype in _DTYPES.items():
+        if entries[name].dtype != dtype:
+            raise TraceError(f"{path}: {name} is {entries[name].dtype}, not {np.dtype(dtype)}")
+    ranked = entries["ranked"].astype(np.int32)
+    ranked[ranked == NO_BLOCK] = -1
+    try:
+        info = TraceInfo(**fields)
+    except TypeError as error:
         raise TraceError(f"{path}: not a trace, or a damaged one ({error})") from error
+    trace = Trace(info, ranked, unpack_priority(entries["priority"]), entries["tokens"], entries["prompt"])
     _check(trace, path)
     return trace
 
@@ -135,17 +140,35 @@ def unpack_priority(code: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint32]:
 
 
 def _check(trace: Trace, path: str | Path) -> None:
+    """Raise TraceError where the parts of ``trace`` do not fit each other."""
     info, shape = trace.info, trace.ranked.shape
-    for name in ("layers", "streams", "block_tokens", "selected_blocks", "kv_block_bytes"):
-        if getattr(info, name) < 1:
-            raise TraceError(f"{path}: {name} is {getattr(info, name)}, it must be at least 1")
-    if not 0 <= info.prompt_steps < len(trace.tokens):
+    for name, given in vars(info).items():
+        least = 0 if name in _MAY_BE_ZERO else 1
+        if name in _TEXTS and not isinstance(given, str):
+            raise TraceError(f"{path}: {name} is {given!r}, it must be a text")
+        if name not in _TEXTS and (type(given) is not int or not least <= given < 2**31):
+            raise TraceError(f"{path}: {name} is {given!r}, it must be a whole number of {least} or more, below 2^31")
+    tokens = trace.tokens.astype(np.int64)
+    if tokens.ndim != 1 or (tokens < 1).any() or (np.diff(tokens) < 0).any():
+        raise TraceError(f"{path}: the tokens of the steps must be one row of counts that do not fall")
+    if info.prompt_steps >= len(tokens):
         raise TraceError(
-            f"{path}: {len(trace.tokens)} steps, of which {info.prompt_steps} are the prompt's: none is left to replay"
+            f"{path}: {len(tokens)} steps, of which {info.prompt_steps} are the prompt's: none is left to replay"
         )
-    expected = (len(trace.tokens), info.layers, info.streams)
+    expected = (len(tokens), info.layers, info.streams)
     width = trace.always + info.selected_blocks
     if len(shape) != 4 or shape[:3] != expected or shape[3] < width or trace.priority.shape != shape:
         raise TraceError(f"{path}: rankings {list(shape)} do not fit {list(expected)} steps, layers and streams")
-    if trace.prompt.ndim != 3 or trace.prompt.shape[:2] != expected[1:]:
-        raise TraceError(f"{path}: the prompt's shares {list(trace.prompt.shape)} do not fit the layers and streams")
+    blocks = -(-tokens // info.block_tokens)
+    if (trace.ranked.max(axis=(1, 2, 3)) >= blocks).any():
+        raise TraceError(f"{path}: rankings name blocks beyond the tokens of their step")
+    if not (trace.chosen[info.prompt_steps :] >= 0).any():
+        raise TraceError(f"{path}: no step selects a block: nothing is left to replay")
+    prompt = trace.prompt
+    if prompt.ndim != 3 or prompt.shape[:2] != expected[1:] or prompt.shape[2] < blocks[info.prompt_steps]:
+        raise TraceError(
+            f"{path}: the prompt's shares {list(prompt.shape)} do not fit the layers, streams and blocks "
+            f"{[*expected[1:], int(blocks[info.prompt_steps])]}"
+        )
+    if not np.isfinite(prompt).all():
+        raise TraceError(f"{path}: the prompt's shares are not finite")

@@ -22,7 +22,10 @@ def profile_windows(traces: Sequence[Trace], windows: Sequence[float] = WINDOWS)
     for other in (trace.info for trace in traces[1:]):
         for name in ("model", "layers", "streams", "selected_blocks"):
             if getattr(other, name) != getattr(info, name):
-                raise TraceError(f"traces of one profile must agree in {name}: {other.text} and {info.text} do not")
+                raise TraceError(
+                    f"traces of one profile must agree in {name}: {other.text} has {getattr(other, name)}, "
+                    f"{info.text} {getattr(info, name)}"
+                )
     return together([_profile(trace, checked_windows(windows)) for trace in traces])
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from nearkv.policy import Policy, UsesPlacement, UsesRanking, create, names
+from nearkv.policy import PinNewest, Policy, UsesPlacement, create, names, uses_ranking
+from nearkv.policy.pin_newest import newest_first, pinned_blocks
 from nearkv.tiers.warmup import important_blocks, pool_shares
 from nearkv.trace.belady import Belady
 from nearkv.trace.format import Trace, TraceError
@@ -57,26 +58,38 @@ def capacity(trace: Trace, dram_fraction: float) -> int:
 
     Sink and recent blocks are part of that fraction. Raises TraceError if nothing is left for the pool.
     """
+    if not 0 < dram_fraction <= 1:
+        raise TraceError(f"a DRAM fraction lies above 0 and is at most 1, not {dram_fraction:g}")
     blocks = prompt_blocks(trace)
     pool = int(blocks * dram_fraction) - trace.always
-    if not 0 < dram_fraction <= 1 or pool < 1:
+    if pool < 1:
         least = (trace.always + 1) / blocks
         raise TraceError(f"a DRAM fraction of {dram_fraction:g} leaves no pool; this trace needs {least:.3f} to 1")
     return pool
 
 
 def replay(
-    trace: Trace, policy: Policy, pool: int | npt.NDArray[np.int64], *, name: str = "", warm: bool = False
+    trace: Trace,
+    policy: Policy,
+    pool: int | npt.NDArray[np.int64],
+    *,
+    name: str = "",
+    warm: bool = False,
+    pin_newest: float = 0.0,
 ) -> Replay:
     """Run ``policy`` over ``trace`` with ``pool`` blocks per stream, or an array [L, S] of them.
 
     The pool starts with the newest blocks and the policy knowing nothing. With ``warm`` it starts with the blocks
-    that the prompt's last queries attended to most, and the policy has observed those queries.
+    that the prompt's last queries attended to most, and the policy has observed those queries. ``pin_newest`` is the
+    share of every stream's pool that its newest blocks take whatever the policy says.
     """
     rows = trace.info.layers * trace.info.streams
     quota = _by_stream(trace, pool).reshape(rows)
     largest = int(quota.max())
+    pins = PinNewest(pin_newest, rows)
     resident = important_to_prompt(trace, largest) if warm else newest_blocks(trace, largest)
+    if warm and pin_newest:
+        resident = _with_newest(trace, resident, pinned_blocks(pin_newest, quota))
     resident = np.where(np.arange(resident.shape[1]) < quota[:, None], resident, -1).astype(np.int32)
     result = Replay(name, int(quota.sum()), kv_block_bytes=trace.info.kv_block_bytes)
     result.misses_by_stream = np.zeros((trace.info.layers, trace.info.streams), np.int64)
@@ -92,7 +105,7 @@ def replay(
     for t in range(trace.info.prompt_steps, len(ranked)):
         if t > trace.info.prompt_steps and count[t] > count[t - 1]:
             left = np.full((rows, 1), count[t] - 1 - trace.info.recent_blocks, np.int32)
-            resident = _keep(policy, np.hstack([resident, left]), quota, result)
+            resident = _keep(policy, pins, np.hstack([resident, left]), quota, result)
         chosen = ranked[t, :, trace.always : selected]
         missed = np.where(_contains(resident, chosen), -1, chosen)
         result.needed += int((chosen >= 0).sum())
@@ -100,18 +113,26 @@ def replay(
         result.misses_by_step.append(int((missed >= 0).sum()))
         result.misses_by_stream += (missed >= 0).sum(axis=1).reshape(result.misses_by_stream.shape)
         _observe(policy, ranked[t], priority[t], selected)
-        kept = _keep(policy, np.hstack([resident, missed]), quota, result)
+        kept = _keep(policy, pins, np.hstack([resident, missed]), quota, result)
         result.promotions += int((_contains(kept, missed) & (missed >= 0)).sum())
         resident = kept
     return result
 
 
 def replay_all(
-    trace: Trace, pool: int | npt.NDArray[np.int64], policies: Sequence[str] | None = None, *, warm: bool = False
+    trace: Trace,
+    pool: int | npt.NDArray[np.int64],
+    policies: Sequence[str] | None = None,
+    *,
+    warm: bool = False,
+    pin_newest: float = 0.0,
 ) -> dict[str, Replay]:
-    """Replay by name, all policies by default, and ``belady`` last; ``pool`` as for :func:`replay`."""
+    """Replay by name, all policies by default, and ``belady`` last, which pins nothing.
+
+    ``pool`` and the other arguments as for :func:`replay`.
+    """
     results = {
-        name: replay(trace, create(name), pool, name=name, warm=warm)
+        name: replay(trace, create(name), pool, name=name, warm=warm, pin_newest=pin_newest)
         for name in (names() if policies is None else policies)
     }
     first = 0 if warm else trace.info.prompt_steps
@@ -165,23 +186,31 @@ def newest_blocks(trace: Trace, count: int) -> Blocks:
 
 
 def _by_stream(trace: Trace, pool: int | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """``pool`` as int64 [L, S]. Raises TraceError for a plan of other layers and streams."""
+    """``pool`` as int64 [L, S], no more than there are blocks. Raises TraceError for other layers and streams."""
     blocks, shape = np.asarray(pool, np.int64), (trace.info.layers, trace.info.streams)
     if blocks.ndim and blocks.shape != shape:
         raise TraceError(f"the plan is for {list(blocks.shape)} layers and KV heads, the trace has {list(shape)}")
-    return np.broadcast_to(blocks, shape)
+    return np.broadcast_to(np.minimum(blocks, int(trace.ranked.max()) + 1), shape)
 
 
 def _observe(policy: Policy, ranked: Blocks, priority: npt.NDArray[np.uint32], selected: int) -> None:
     """Show the policy one step: the whole ranking if it wants that, then the first ``selected`` of it."""
-    if isinstance(policy, UsesRanking):
+    if uses_ranking(policy):
         policy.rank(0, ranked, priority)
     policy.observe(0, ranked[:, :selected], priority[:, :selected])
 
 
-def _keep(policy: Policy, candidates: Blocks, quota: npt.NDArray[np.int64], result: Replay) -> Blocks:
+def _with_newest(trace: Trace, ranked: Blocks, pinned: npt.NDArray[np.int64]) -> Blocks:
+    """``ranked`` [N, m] with the ``pinned`` [N] newest blocks of every stream before them."""
+    newest, oldest = prompt_blocks(trace) - 1 - trace.info.recent_blocks, trace.info.sink_blocks
+    rows = [newest_first(row, newest, count, oldest) for row, count in zip(ranked, pinned.tolist(), strict=True)]
+    return np.stack([row[: ranked.shape[1]] for row in rows])
+
+
+def _keep(policy: Policy, pins: PinNewest, candidates: Blocks, quota: npt.NDArray[np.int64], result: Replay) -> Blocks:
     """The candidates [N, m] of highest value, at most ``quota`` [N] each; counts residents that leave."""
-    value = np.where(candidates >= 0, policy.values(0, candidates), np.iinfo(np.int64).min)
+    values = pins.lift(policy.values(0, candidates), candidates, quota)
+    value = np.where(candidates >= 0, values, np.iinfo(np.int64).min)
     order = np.lexsort((candidates, -np.maximum(value, -(2**62))), axis=1)
     ranked = np.take_along_axis(candidates, order, axis=1)[:, : int(quota.max())]
     kept = np.where(np.arange(ranked.shape[1]) < quota[:, None], ranked, -1)

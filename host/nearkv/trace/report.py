@@ -9,6 +9,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from nearkv.files import whole_file
 from nearkv.trace.format import Trace, TraceError
 from nearkv.trace.replay import Replay
 
@@ -51,15 +52,26 @@ def as_table(results: Mapping[str, Replay], trace: Trace, title: str) -> Table:
     return table
 
 
-def plot(curves: Mapping[float, Mapping[str, Replay]], title: str, path: str | Path) -> None:
-    """Share of selected blocks that come from the drive, over the DRAM fraction, one line per policy.
-
-    The file's suffix says the format. Raises TraceError where matplotlib is not installed.
-    """
+def plot_format(path: str | Path) -> str:
+    """The format that the suffix of ``path`` names. Raises TraceError for another, and where matplotlib is missing."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise TraceError("a plot needs matplotlib: pip install matplotlib") from error
+        raise TraceError("a plot needs matplotlib: pip install 'nearkv[trace]'") from error
+    known, suffix = sorted(Figure().canvas.get_supported_filetypes()), Path(path).suffix[1:].lower()
+    if suffix not in known:
+        raise TraceError(f"{path}: a plot's suffix says its format, one of: .{', .'.join(known)}")
+    return suffix
+
+
+def plot(curves: Mapping[float, Mapping[str, Replay]], title: str, path: str | Path) -> None:
+    """Share of selected blocks that come from the drive, over the DRAM fraction, one line per policy.
+
+    The file's suffix says the format. Raises TraceError as :func:`plot_format` does.
+    """
+    suffix = plot_format(path)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.add_subplot()
     fractions = sorted(curves)
@@ -73,4 +85,5 @@ def plot(curves: Mapping[float, Mapping[str, Replay]], title: str, path: str | P
     axes.set_yscale("log")
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
-    figure.savefig(path)
+    with whole_file(path) as file:
+        figure.savefig(file, format=suffix)

@@ -11,10 +11,11 @@ import cocotb
 import numpy as np
 
 from nearkv_drivers.device import Mode, Run, ScoreRequest, ScoreResult
+from nearkv_drivers.wire import ROW_WIDTHS
 from nearkv_sim.coverage import BLOCKS, GROUPS, LATENCIES, STALL_SHARES, FunctionalCoverage
 from nearkv_sim.kernel_bench import KernelBench
 from nearkv_sim.runner import effort
-from nearkv_sim.stimulus import WIDTHS, Case, Rng, Shape, random_case, random_shape
+from nearkv_sim.stimulus import Case, Rng, Shape, random_case, random_shape
 from nearkv_sim.toolchain import ROOT
 
 COVERAGE = FunctionalCoverage(
@@ -72,7 +73,7 @@ async def every_format(dut: Any) -> None:
     """Bits x D x group class x mode, and x number of blocks, each at least once."""
     bench, rng = await begin(dut)
     shapes = []
-    for bits, width, mode in product((4, 8), WIDTHS, Mode):
+    for bits, width, mode in product((4, 8), ROW_WIDTHS, Mode):
         blocks = [int(rng.integers(band.start, min(band.stop, 7))) for band in BLOCKS.values()]
         for i, band in enumerate(GROUPS.values()):
             count = blocks[i % len(blocks)]

@@ -9,9 +9,8 @@ import numpy as np
 from cocotb.triggers import ReadOnly, RisingEdge
 
 from nearkv.contract import pack_blocks
-from nearkv_drivers.wire import HEADER_BYTES
+from nearkv_drivers.wire import HEADER_BYTES, ROW_WIDTHS
 from nearkv_sim.module_bench import ModuleBench, packed
-from nearkv_sim.stimulus import WIDTHS
 
 OP_WIDTHS = (2, 1, 1, 2, 2, 5, 8, 8, 1, 1, 1)
 LATENCY = 6
@@ -27,7 +26,7 @@ def extremes(rng: np.random.Generator, low: int, high: int, shape: tuple[int, ..
 async def load_queries(dut: Any, bench: ModuleBench, q: np.ndarray, bits: int, width: int, bank: int) -> None:
     """Write query rows the way the fetcher does, 64 values a cycle."""
     store, layout = dut.query_store, dut.layout
-    layout.int4.value, layout.width.value = int(bits == 4), WIDTHS.index(width)
+    layout.int4.value, layout.width.value = int(bits == 4), ROW_WIDTHS.index(width)
     for head, row in enumerate(q):
         padded = np.zeros(max(width, 64), np.int8)
         padded[:width] = row
@@ -57,7 +56,7 @@ def passes(bits: int, width: int, halves: int) -> list[tuple[int, dict[str, int]
 
 
 @cocotb.test()
-@cocotb.parametrize(bits=[4, 8], width=list(WIDTHS), group=[1, 8, 16])
+@cocotb.parametrize(bits=[4, 8], width=list(ROW_WIDTHS), group=[1, 8, 16])
 async def dots(dut: Any, bits: int, width: int, group: int) -> None:
     """Every token of a block with every head, values at the ends of their ranges included."""
     bench, unit, store = ModuleBench(dut), dut.mac, dut.query_store
