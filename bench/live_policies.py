@@ -27,10 +27,11 @@ from rich.table import Table
 from transformers import DynamicCache, StaticCache
 
 import nearkv
+from nearkv.files import write_json
 from nearkv.loading import LoadedModel, load
 from nearkv.models import TIERED, layer_plan
 from nearkv.policy import create, names
-from nearkv.report import path_counters, write_json
+from nearkv.report import path_counters
 from nearkv.session import Session
 from nearkv.trace import Trace, replay
 from nearkv.trace.belady import Belady
