@@ -17,6 +17,7 @@ from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
 from nearkv.errors import UnsupportedError
 from nearkv.models import ATTENTION, TIERED, layer_plan
+from nearkv.policy import Policy
 from nearkv.tiers.emergency import EmergencyMode
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers.device import Device
@@ -66,6 +67,11 @@ class TieredCache(Cache):
     def stats(self) -> CacheStats:
         """Counters of selection and placement."""
         return self._runtime.stats
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that decides which blocks stay hot."""
+        return self._runtime.policy
 
     @property
     def tiered_layers(self) -> list[TieredLayer]:

@@ -6,6 +6,7 @@ recent window, and a block that was fetched, may enter the pool, and the policy'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -64,7 +65,7 @@ def capacity(trace: Trace, dram_fraction: float) -> int:
     blocks = prompt_blocks(trace)
     pool = int(blocks * dram_fraction) - trace.always
     if pool < 1:
-        least = (trace.always + 1) / blocks
+        least = math.ceil(1000 * (trace.always + 1) / blocks) / 1000  # rounded up, or what is printed may not do
         raise TraceError(f"a DRAM fraction of {dram_fraction:g} leaves no pool; this trace needs {least:.3f} to 1")
     return pool
 
