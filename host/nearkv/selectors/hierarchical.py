@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from nearkv.selectors.base import FloatArray
 from nearkv.selectors.clusters import k_means, nearest
-from nearkv.selectors.linear import LOG_TOKENS, per_block
+from nearkv.selectors.linear import LOG_TOKENS
 from nearkv.selectors.mean_key import MeanKey
-from nearkv.selectors.summaries import Estimate, Field, IntArray, summarises
+from nearkv.selectors.summaries import Estimate, Field, IntArray, per_block, per_stream, summarises
 from nearkv_drivers import summary
 
 OPENED = 0.5
@@ -19,10 +19,6 @@ OPENED = 0.5
 
 RECLUSTER = 1.25
 """A stream is clustered anew when it has grown by this factor since the last time."""
-
-
-def _per_stream(blocks: int) -> int:
-    return 1
 
 
 @summarises("hierarchical")
@@ -39,7 +35,7 @@ class Hierarchical(MeanKey):
         return super().fields(head_dim, values) | {
             "centroids": Field(math.isqrt, head_dim, values),
             "label": Field(per_block, 1, np.uint16),
-            "clustered": Field(_per_stream, 1, np.int64),
+            "clustered": Field(per_stream, 1, np.int64),
         }
 
     @classmethod
