@@ -14,19 +14,13 @@ from nearkv.cache.drive_order import drive_order
 from nearkv.errors import StorageError
 from nearkv.tiers.layout import LAYOUTS
 
-from tests.host.conftest import make_model
+from tests.host.answers import smallest_limit
 from tests.host.memory_device import MemoryDevice
-from tests.host.test_generate import smallest_limit
 
 PROMPT, STEPS, PADDING, BUDGET = 400, 10, 70, 160
 TOPICS, HEAD_DIM = 4, 32
 LEAST = 221_184
 """The smallest DRAM limit of a stream of such blocks: nearly every selected block is read."""
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +64,11 @@ def is_ascending(layer):
     return all((np.diff(row[row >= 0]) > 0).all() for row in layer.store._kv_offset)
 
 
+@pytest.mark.parametrize("cold_bits", [None, 8], ids=["full", "cold 8"])
 @pytest.mark.parametrize("chunk", [PROMPT, 150, 70], ids=["single-shot", "chunked", "short chunks"])
-def test_every_block_comes_back_whole_under_either_layout(model, ids, chunk, any_order):
-    plain, _ = prefilled(model, ids, chunk, layout="position")
-    packed, _ = prefilled(model, ids, chunk, layout="selected_together")
+def test_every_block_comes_back_whole_under_either_layout(model, ids, chunk, cold_bits, any_order):
+    plain, _ = prefilled(model, ids, chunk, layout="position", cold_bits=cold_bits)
+    packed, _ = prefilled(model, ids, chunk, layout="selected_together", cold_bits=cold_bits)
     assert all(is_ascending(layer) for layer in plain.tiered_layers)
     assert not any(is_ascending(layer) for layer in packed.tiered_layers)
     assert packed.drive.counters.host_to_drive == plain.drive.counters.host_to_drive  # nothing is written twice

@@ -47,11 +47,12 @@ def test_what_is_no_config(model):
         nearkv.TieredCache(model, MemoryDevice(), {"budget": 256})
 
 
-COUNTS = ("budget", "sink_blocks", "recent_blocks", "bits", "cold_bits", "expected_tokens", "dram_limit")
+COUNTS = ("budget", "sink_blocks", "recent_blocks", "bits", "cold_bits", "expected_tokens", "dram_limit", "redivide")
 WRONG = [
     *[(name, value, "is a whole number") for name in COUNTS for value in ("256", 256.0, True)],
     *[(name, value, "is a number") for name in ("alpha", "pin_newest", "first_stage_loss") for value in ("0.2", True)],
     *[(name, "no", "is True or False") for name in ("warm_up", "beta_skew")],
+    ("budget", None, "is a whole number"), ("pin_newest", None, "is a number"), ("warm_up", None, "is True or False"),
     ("expected_tokens", -1, "0 where unknown"), ("beta", True, "beta is a positive number"),
     ("first_stage_loss", 2, "a share of the selected mass"), ("beta_skew", True, "set beta to 'adaptive'"),
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 
 from nearkv.policy import names
@@ -13,6 +13,10 @@ from nearkv_drivers.wire import BLOCK_TOKENS
 
 ADAPTIVE = "adaptive"
 """The beta that follows measured rates."""
+
+
+_COUNTS = ("budget", "sink_blocks", "recent_blocks", "bits", "cold_bits", "redivide", "expected_tokens", "dram_limit")
+_SHARES = ("alpha", "pin_newest", "first_stage_loss")
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class TierConfig:
     is read back from there holds as much as those bits do, what never left DRAM is in full precision; None: full
     precision everywhere. ``policy`` decides which other blocks stay hot; ``pin_newest`` is the share of every stream's
     hot blocks, sinks apart, that its newest ones take whatever the policy says. ``warm_up`` fills the pool at the end
-    of a prefill with the blocks that the prompt's last queries attended to most; without it, with the newest.
+    of a prefill with the blocks that the prompt's last queries attended to most; without it, with the newest. Every
+    ``redivide`` decode steps the streams divide the hot blocks anew, by what they have selected since (0: never).
     ``expected_tokens`` sizes the drive extents of a stream so that they lie in one piece; a stream may grow past it.
     ``layout`` is the order in which a prompt's KV blocks lie on the drive (:data:`nearkv.tiers.layout.LAYOUTS`): of
     position, or such that those lie together that the prompt's last queries select together.
@@ -52,6 +57,7 @@ class TierConfig:
     policy: str = "lookahead"
     pin_newest: float = 0.0
     warm_up: bool = True
+    redivide: int = 16
     expected_tokens: int = 0
     layout: str = POSITION
     beta: float | str | None = None
@@ -77,6 +83,8 @@ class TierConfig:
             )
         if self.sink_blocks < 0 or self.recent_blocks < 1:
             raise ValueError("sink_blocks must be at least 0 and recent_blocks at least 1")
+        if self.redivide < 0:
+            raise ValueError(f"redivide is a number of decode steps, or 0 for never, not {self.redivide}")
         if self.alpha is not None and not 0 < self.alpha <= 1:
             raise ValueError(f"alpha is the share of tokens that stays hot, above 0 and at most 1, not {self.alpha:g}")
         if self.policy not in names():
@@ -88,17 +96,16 @@ class TierConfig:
         self._check_scoring()
 
     def _check_types(self) -> None:
-        for name in ("budget", "sink_blocks", "recent_blocks", "bits", "cold_bits", "expected_tokens", "dram_limit"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
-                raise ValueError(f"{name} is a whole number, not {value!r}")
-        for name in ("alpha", "pin_newest", "first_stage_loss"):
-            value = getattr(self, name)
-            if value is not None and not _is_number(value):
-                raise ValueError(f"{name} is a number, not {value!r}")
-        for name in ("warm_up", "beta_skew"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is True or False, not {getattr(self, name)!r}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.default is None:
+                continue
+            if field.name in _COUNTS and not (_is_number(value) and isinstance(value, Integral)):
+                raise ValueError(f"{field.name} is a whole number, not {value!r}")
+            if field.name in _SHARES and not _is_number(value):
+                raise ValueError(f"{field.name} is a number, not {value!r}")
+            if isinstance(field.default, bool) and not isinstance(value, bool):
+                raise ValueError(f"{field.name} is True or False, not {value!r}")
         if self.expected_tokens < 0:
             raise ValueError(f"expected_tokens is a number of tokens, 0 where unknown, not {self.expected_tokens}")
 
