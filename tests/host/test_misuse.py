@@ -1,5 +1,7 @@
 """The Python API in wrong hands: the wrong kind of argument, a cache or a device that serves something else already."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,12 @@ def test_a_device_serves_one_cache_at_a_time(model, ids):
         with pytest.raises(DeviceError, match=r"another cache has written to .* serves one cache at a time"):
             forward(model, ids[:, :more], first)
     forward(model, ids[:, :1], second)
+
+
+def test_a_device_is_not_kept_alive_by_the_caches_that_it_served(model, ids):
+    drive = MemoryDevice()
+    gone = weakref.ref(drive)
+    forward(model, ids, nearkv.TieredCache(model, drive))
+    del drive
+    gc.collect()
+    assert gone() is None
