@@ -66,6 +66,11 @@ def test_settings_of_another_kind_or_without_effect(name, value, said):
         nearkv.TierConfig(**{name: value})
 
 
+def test_a_budget_beyond_what_the_machine_can_address(model, ids):
+    with pytest.raises(nearkv.MemoryLimitError, match=r"a layer's hot pool [\d,]+ bytes .* lower the budget"):
+        forward(model, ids, nearkv.TieredCache(model, MemoryDevice(), budget=10**14))
+
+
 def test_an_attached_model_may_be_attached_again(model, ids):
     before = forward(model, ids, nearkv.TieredCache(model, MemoryDevice()))
     assert nearkv.attach(nearkv.attach(model)) is model

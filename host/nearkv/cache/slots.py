@@ -11,6 +11,7 @@ import mmap
 import numpy as np
 import numpy.typing as npt
 
+from nearkv.errors import MemoryLimitError
 from nearkv_drivers import address_of
 from nearkv_drivers.device import ALIGNMENT
 
@@ -38,7 +39,10 @@ class SlotMemory:
         return int(self.quota.sum()) * self.block_bytes
 
     def resize(self, quota: npt.NDArray[np.int64]) -> None:
-        """Let the streams use ``quota`` [S] slots each. What was in slots beyond it is lost."""
+        """Let the streams use ``quota`` [S] slots each. What was in slots beyond it is lost.
+
+        Raises MemoryLimitError where the system does not give that much address space.
+        """
         for stream in np.flatnonzero(quota < self.quota).tolist():
             self._give_back(self.addresses[stream, quota[stream] : self.quota[stream]])
         if (quota > self._reserved).any():
@@ -52,7 +56,13 @@ class SlotMemory:
             missing = np.where(missing > 0, np.maximum(missing, RESERVE_SLOTS), 0)
         reserved = self._reserved + missing
         size = int(missing.sum()) * self.block_bytes
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError) as error:
+            raise MemoryLimitError(
+                f"the system does not give a layer's hot pool {size:,} bytes of memory: lower the budget or set a "
+                "DRAM limit"
+            ) from error
         # The first piece is used whole; of a later one huge pages would take more than its streams may use.
         memory.madvise(mmap.MADV_NOHUGEPAGE if self._maps else mmap.MADV_HUGEPAGE)
         base = address_of(np.frombuffer(memory, np.uint8))
