@@ -17,6 +17,7 @@ from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.hot_budget import HotBudget, selected_blocks
+from nearkv.cache.observation import Watcher
 from nearkv.cache.pool import LayerPool
 from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.scoring_runtime import ScoringRuntime
@@ -51,6 +52,7 @@ class Runtime:
         self.layers = list(layers)
         self._claim = Claim(device)
         self.policy = create(config.policy)
+        self.watchers: list[Watcher] = []
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
         self.scoring = ScoringRuntime(config, device, len(self.layers), self.stats)
