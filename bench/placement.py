@@ -97,6 +97,6 @@ def main(output: str, *paths: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 3 or Path(sys.argv[1]).suffix != ".json":  # a forgotten OUT.json would overwrite a trace
         sys.exit(__doc__)
     main(*sys.argv[1:])
