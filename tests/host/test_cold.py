@@ -18,11 +18,11 @@ from nearkv.policy import names
 from nearkv_drivers import row_codec
 from nearkv_drivers.memory import address_of, aligned_buffer
 
+from tests.host.answers import answer, smallest_limit
 from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 from tests.host.pools import slot_bytes
 from tests.host.test_dense_equality import PADDING, PROMPT, STEPS, dense_and_near
-from tests.host.test_generate import answer, smallest_limit
 from tests.host.test_live_invariants import (
     BATCH,
     BLOCK,
@@ -37,16 +37,6 @@ from tests.host.test_live_invariants import (
 )
 
 PAGE = 4096
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
-
-
-@pytest.fixture(scope="module")
-def ids():
-    return torch.randint(3, 101, (2, 300), generator=torch.Generator().manual_seed(3))
 
 
 # --- what it costs ---------------------------------------------------------------------------------------------------

@@ -14,19 +14,13 @@ from nearkv.cache.drive_order import drive_order
 from nearkv.errors import StorageError
 from nearkv.tiers.layout import LAYOUTS
 
-from tests.host.conftest import make_model
+from tests.host.answers import smallest_limit
 from tests.host.memory_device import MemoryDevice
-from tests.host.test_generate import smallest_limit
 
 PROMPT, STEPS, PADDING, BUDGET = 400, 10, 70, 160
 TOPICS, HEAD_DIM = 4, 32
 LEAST = 221_184
 """The smallest DRAM limit of a stream of such blocks: nearly every selected block is read."""
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
 
 
 @pytest.fixture(scope="module")

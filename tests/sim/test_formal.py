@@ -110,9 +110,10 @@ def test_the_solver_answers_commands_one_by_one():
     assert "#b" in done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", proofs())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "keep_best" else []) for name in proofs()]
+)
 def test_every_proof_holds(name):
     from nearkv_sim.formal.__main__ import decide
 

@@ -282,6 +282,7 @@ class TieredLayer(CacheLayerMixin):
         with stats.timed("score"):
             results = self._score(queries, newest.first_block, wanted, scale)
             selected, priority = select(results, newest.first_block, wanted, sinks, g.kv_heads)
+            runtime.observe(self.layer, selected)
         buffer = runtime.gather(g, selected.shape[1], self.device)
         plan = self.pool.plan(selected)
         with stats.timed("fetch"):

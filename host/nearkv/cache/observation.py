@@ -27,7 +27,7 @@ def show_step(
     The newest blocks, which no device scores, have priority 0. ``results`` go further down the ranking.
     """
     if uses_ranking(policy):
-        policy.rank(layer, *_ranking(results))
+        policy.rank(layer, *ranking(results))
     always = np.zeros(newest.shape, np.uint32)
     policy.observe(layer, np.concatenate([newest, selected], axis=1), np.concatenate([always, priority], axis=1))
 
@@ -85,7 +85,7 @@ def prompt_selections(
     return np.where((best >= least[:, :, None]) & (best >= 0), order, np.int32(-1)).swapaxes(0, 1)
 
 
-def _ranking(results: Sequence[ScoreResult | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
+def ranking(results: Sequence[ScoreResult | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
     """What the device ranked, int32 [S, m] -1 padded and uint32 [S, m]: more than was selected."""
     most = max((len(result.positions) for result in results if result is not None), default=0)
     ranked = np.full((len(results), most), -1, np.int32)

@@ -33,11 +33,6 @@ class ReadCost:
         """Reads per step and stream."""
         return self.reads / self.steps
 
-    @property
-    def read_amplification(self) -> float:
-        """Bytes read per byte used; 1 without gaps bridged."""
-        return self.read / self.used if self.used else 1.0
-
 
 NEIGHBOURS = 0.5
 """Share of a prompt's last queries by which neighbours are favoured: those queries resemble each other, so that what

@@ -85,16 +85,17 @@ class Block:
 
     def state(self, name: str, cycle: int, head: int, width: int) -> Term:
         """Element ``head`` of a register array that goes through ports."""
-        return self.rtl.state(self._element(name, head, width), cycle)
+        return self.rtl.state(self.element(name, head, width), cycle)
 
     def cut(self, name: str, cycle: int, head: int, width: int, label: str) -> Term:
         """Let that element be a free vector from ``cycle`` on; returns it."""
         free = self.bits.var(width, f"{label}@{cycle}.{head}")
-        self.rtl.set_state(self._element(name, head, width), cycle, free)
+        self.rtl.set_state(self.element(name, head, width), cycle, free)
         return free
 
     @staticmethod
-    def _element(name: str, head: int, width: int) -> str:
+    def element(name: str, head: int, width: int) -> str:
+        """The part of a register array that goes through ports which belongs to ``head``."""
         low = (HEADS - 1 - head) * width
         return f"{name}[{low + width - 1}:{low}]"
 
