@@ -110,18 +110,21 @@ def measure(loaded: LoadedModel, text: Path, context: int, steps: int, drams: li
     return {"prefill_seconds": alone, "ordering_seconds": timed.seconds / len(drams), "caches": rows}
 
 
-def decode(session: sessions.Session, tokens: list[int], seconds: list[float]) -> list[tuple[float, float]]:
-    """Feed ``tokens``; per cache the median seconds of its part of a step, and of a step that had only that."""
+def decode(session: sessions.Session, tokens: list[int], seconds: list[float]) -> list[tuple[float, float, float]]:
+    """Feed ``tokens``; per cache the medians of the seconds of its part of a step, of a step that had only that, and of
+    that step's ratio to the same step of the cache with the same DRAM limit and the first layout."""
     parts = []
     for token in tokens:
         seconds[:] = [0.0] * len(seconds)
         session.step(token)
         rest = session.step_seconds[-1] - sum(seconds)
-        parts.append([(took, took + rest) for took in seconds])
-    return [(median(each[0] for each in of), median(each[1] for each in of)) for of in zip(*parts, strict=True)]
+        steps = [took + rest for took in seconds]
+        first = [steps[at - at % len(LAYOUTS)] for at in range(len(steps))]
+        parts.append(list(zip(seconds, steps, (a / b for a, b in zip(steps, first, strict=True)), strict=True)))
+    return [tuple(median(column) for column in zip(*of, strict=True)) for of in zip(*parts, strict=True)]
 
 
-def row(cache: nearkv.TieredCache, took: float, step: float) -> dict[str, float]:
+def row(cache: nearkv.TieredCache, took: float, step: float, ratio: float) -> dict[str, float]:
     """One cache's decode, in which a ``step`` takes so many seconds and the cache ``took`` its part of it."""
     stats, pools = cache.stats, [layer.pool.quota for layer in cache.tiered_layers]
     return {
@@ -133,6 +136,7 @@ def row(cache: nearkv.TieredCache, took: float, step: float) -> dict[str, float]
         "fetch_ms": 1e3 * stats.seconds["fetch"] / stats.steps,
         "attend_ms": 1e3 * took,
         "tokens_per_second": 1 / step,
+        "step_of_the_first_layout": ratio,
     }
 
 

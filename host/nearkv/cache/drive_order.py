@@ -1,7 +1,7 @@
 """In which order a prefill's blocks go to the drive: those that the prompt's last queries select together, together.
 
 Blocks are written once, when they are sealed, and a layer's keys are in memory then. So what the queries at hand would
-select of them is computed on the host, exactly, at 1 % to 3 % of a prefill's cost; of a prompt in chunks, every chunk's
+select of them is computed on the host, exactly, at 1 % to 4 % of a prefill's cost; of a prompt in chunks, every chunk's
 blocks are ordered by the last queries up to its end (KVDrive's semantic continuity).
 """
 
