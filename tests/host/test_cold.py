@@ -15,6 +15,7 @@ from nearkv.cache.cold import ColdBlocks
 from nearkv.cache.geometry import Geometry
 from nearkv.errors import ContractError, MemoryLimitError, StorageError, UnsupportedError
 from nearkv.policy import names
+from nearkv.tiers.layout import LAYOUTS
 from nearkv_drivers import row_codec
 from nearkv_drivers.memory import address_of, aligned_buffer
 
@@ -165,16 +166,19 @@ def smallest_run(expected, bits):
 @given(
     seed=st.integers(0, 2**31), policy=st.sampled_from(names()), prompt=st.integers(1, 400),
     spare=st.integers(0, 40), alpha=st.sampled_from([None, 0.15, 0.6, 1.0]), watched=st.booleans(),
-    bits=st.sampled_from([8, 4]), beta=st.sampled_from([None, 0.5]), operations=st.lists(OPERATION, max_size=5),
+    bits=st.sampled_from([8, 4]), beta=st.sampled_from([None, 0.5]), layout=st.sampled_from(LAYOUTS),
+    operations=st.lists(OPERATION, max_size=5),
 )  # fmt: skip
-def test_nothing_is_lost_and_the_budget_holds(seed, policy, prompt, spare, alpha, watched, bits, beta, operations):
+def test_nothing_is_lost_and_the_budget_holds(
+    seed, policy, prompt, spare, alpha, watched, bits, beta, layout, operations
+):
     expected = prompt + 1 + sum(value if kind in ("steps", "prompt") else 1 for kind, value in operations)
     with tempfile.TemporaryDirectory() as folder:
         mode = emergency(alpha) if watched else None
         limit = smallest_run(expected, bits) + spare * 7919
         run = ColdRun(
             folder, seed, mode, dram_limit=limit, alpha=alpha, policy=policy, beta=beta, expected_tokens=expected,
-            cold_bits=bits,
+            cold_bits=bits, layout=layout,
         )  # fmt: skip
         run.forward(prompt)
         for kind, value in [("steps", 1), *operations]:
