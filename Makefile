@@ -7,7 +7,7 @@ EXTRAS := dev,gguf,bench,sim,trace
 SOURCES := $(shell git ls-files 'drivers/native/*' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode bench-beta clean
+.PHONY: help build build-rtl demo test test-slow lint lint-python lint-native lint-rtl synth formal bench bench-score bench-drive bench-decode bench-beta bench-policies clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ bench-drive: build ## drive reads by size and batch
 
 bench-beta: build ## host and drive scoring at once, at simulated bandwidths: do they finish together?
 	$(BIN)/python bench/beta.py --json build/bench/beta.json
+
+bench-policies: build ## every placement policy in a running cache, on the demo's text at 8 K
+	$(BIN)/python bench/live_policies.py smollm2-135m-instruct host/nearkv/demo/text.txt --json build/bench/policies.json
 
 bench-decode: build ## decode speed from 4 K to 32 K tokens beside a dense StaticCache
 	$(BIN)/python bench/decode.py --json build/bench/decode.json

@@ -51,7 +51,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--stride", type=int, default=1, help="every stride-th layer")
     parser.add_argument("--steps", type=int, default=256)
     parser.add_argument("--keys", type=Path, help="where the dense pass's keys and queries are kept")
-    parser.add_argument("--first-stages", default="quest_int8,mean_key")
+    parser.add_argument("--first-stages", default=",".join(sorted(SUMMARIES)))
     return parser.parse_args()
 
 

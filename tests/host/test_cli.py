@@ -143,10 +143,11 @@ def test_compare_reports_what_others_rely_on(nearkv, plain, home, text_file):
     report_file = home / "report.json"
     code, out, lines = nearkv(
         "compare", "--prompt-file", text_file, "--context", 400, "--tokens", 16, "--budget", 160, "--model", plain,
-        "--cold-bits", 8, "--json", report_file,
+        "--cold-bits", 8, "--layout", "selected_together", "--json", report_file,
     )  # fmt: skip
     assert code == 0, lines
     report = json.loads(report_file.read_text())
+    assert report["config"]["layout"] == "selected_together"
     assert report["placement"]["cold_bits"] == 8
     assert report["delta_nll"] == pytest.approx(report["nll"]["nearkv"] - report["nll"]["dense"], abs=1e-9)
     assert abs(report["delta_nll"]) < 0.1
@@ -221,6 +222,7 @@ def test_commands_that_run_a_model_take_every_tier_option(nearkv, monkeypatch, c
         (["generate", "hi", "--alpha", "1.5"], "alpha is the share of tokens that stays hot"),
         (["generate", "hi", "--cold-bits", "16"], "cold_bits are 8 or 4 bits per value"),
         (["generate", "hi", "--beta", "fast"], "or 'adaptive', not 'fast'"),
+        (["generate", "hi", "--layout", "random"], "no layout is called 'random'; there are: position, selected_tog"),
         (["generate", "hi", "--first-stage", "oracle"], "no first stage is called 'oracle'; there are: hierarchical, "),
         (["generate", "hi", "--window-plan", "/no/plan"], "/no/plan: no such window plan; make one with"),
         (["generate", "hi", "--max-new-tokens", "0"], "--max-new-tokens"),

@@ -64,10 +64,11 @@ def is_ascending(layer):
     return all((np.diff(row[row >= 0]) > 0).all() for row in layer.store._kv_offset)
 
 
+@pytest.mark.parametrize("cold_bits", [None, 8], ids=["full", "cold 8"])
 @pytest.mark.parametrize("chunk", [PROMPT, 150, 70], ids=["single-shot", "chunked", "short chunks"])
-def test_every_block_comes_back_whole_under_either_layout(model, ids, chunk, any_order):
-    plain, _ = prefilled(model, ids, chunk, layout="position")
-    packed, _ = prefilled(model, ids, chunk, layout="selected_together")
+def test_every_block_comes_back_whole_under_either_layout(model, ids, chunk, cold_bits, any_order):
+    plain, _ = prefilled(model, ids, chunk, layout="position", cold_bits=cold_bits)
+    packed, _ = prefilled(model, ids, chunk, layout="selected_together", cold_bits=cold_bits)
     assert all(is_ascending(layer) for layer in plain.tiered_layers)
     assert not any(is_ascending(layer) for layer in packed.tiered_layers)
     assert packed.drive.counters.host_to_drive == plain.drive.counters.host_to_drive  # nothing is written twice

@@ -73,6 +73,8 @@ class Run:
                 layer.attend(MODULE, query, None, HEAD_DIM**-0.5)
             except StorageError:
                 self.failures += 1
+            if tokens == 1:  # a prefill may have more on its way to the drive
+                self.check_dram()
 
     def block(self, number, stream, block):
         """What a block must hold: uint8 [block bytes]."""
@@ -81,20 +83,23 @@ class Run:
 
     def check(self):
         """Every block of every stream is where it should be, once per tier, and DRAM holds no byte too many."""
-        dram = self.cache.dram_bytes()
-        if self.cache.config.dram_limit is not None:
-            assert (
-                sum(nbytes for tier, nbytes in dram.items() if tier not in UNLIMITED) <= self.cache.config.dram_limit
-            ), dram
+        self.check_dram()
         for number, layer in enumerate(self.cache.layers):
             check(layer.pool, lambda stream, block, number=number: self.block(number, stream, block))
             first = layer.tail.streams.first_block
+            assert (layer.pool.quota >= np.minimum(self.cache.config.sink_blocks, first)).all()
             for stream in range(BATCH * KV_HEADS):
                 self.check_stream(number, layer, stream, int(first[stream]))
                 held = layer.pool.resident[stream]
                 assert held.max(initial=-1) < first[stream], "a block that is among the newest tokens needs no slot"
         if self.cache.alpha is not None:
             self.check_alpha(self.cache.alpha)
+
+    def check_dram(self):
+        """DRAM holds no byte too many, whichever layers of a step have had their turn."""
+        dram, limit = self.cache.dram_bytes(), self.cache.config.dram_limit
+        if limit is not None:
+            assert sum(nbytes for tier, nbytes in dram.items() if tier not in UNLIMITED) <= limit, dram
 
     def check_stream(self, number, layer, stream, first):
         """Blocks before the window from the drive, the others from the tail."""
@@ -145,7 +150,7 @@ OPERATION = st.one_of(
     spare=st.integers(0, 40), alpha=st.sampled_from([None, 0.15, 0.29, 0.6, 1.0]), watched=st.booleans(),
     planned=st.booleans(), operations=st.lists(OPERATION, max_size=6),
     chosen=st.fixed_dictionaries({"policy": st.sampled_from(names()), "beta": st.sampled_from([None, 0.5]),
-                                  "layout": st.sampled_from(LAYOUTS)}),
+                                  "layout": st.sampled_from(LAYOUTS), "redivide": st.sampled_from([0, 1, 5])}),
 )  # fmt: skip
 def test_nothing_is_lost_and_the_budget_holds(seed, prompt, spare, alpha, watched, planned, operations, chosen):
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 """Traces: the file format, replays against a slow reference, Belady's bound, window plans."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -321,6 +322,15 @@ def test_capacity_counts_sink_and_recent_in_the_fraction():
     assert capacity(trace, 0.5) == 30 - 3
     with pytest.raises(TraceError, match=r"needs 0\.066 to 1"):
         capacity(trace, 0.05)
+
+
+@pytest.mark.parametrize("blocks", [13, 60, 61, 62, 249, 250, 1023])
+def test_the_least_fraction_that_a_refusal_names_works(blocks):
+    trace = synthetic(layers=1, streams=1, steps=2, first_tokens=32 * blocks)
+    with pytest.raises(TraceError) as refusal:
+        capacity(trace, 0.001)
+    least = float(re.search(r"needs ([0-9.]+) to 1", str(refusal.value))[1])
+    assert capacity(trace, least) == 1
 
 
 def test_the_command_replays_all_policies(tmp_path):

@@ -1,4 +1,4 @@
-"""After a prompt the streams divide the hot pool by how fast their selections changed, and take no byte more for it."""
+"""The streams divide the hot pool by what a prompt and a decode select, and take no byte more for it."""
 
 import numpy as np
 import pytest
@@ -82,3 +82,24 @@ def test_the_first_decode_step_divides_as_an_explicit_warm_up_does(model):
         model(tokens(1)[:, :1], cache=implicit, use_cache=True)
     for one, other in zip(explicit.tiered_layers, implicit.tiered_layers, strict=True):
         assert one.pool.quota.tolist() == other.pool.quota.tolist()
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("alpha", [None, 0.5])
+@pytest.mark.parametrize("warm_up", [True, False])
+def test_the_division_follows_a_decode_and_takes_no_slot_more(model, batch, alpha, warm_up):
+    quotas = {}
+    for every in (0, 4):
+        cache = prefilled(model, batch, alpha=alpha, warm_up=warm_up, redivide=every)
+        first = np.stack([layer.pool.quota for layer in cache.tiered_layers])
+        with torch.inference_mode():
+            for at in range(26):
+                model(tokens(batch)[:, at : at + 1], cache=cache, use_cache=True)
+        quotas[every] = np.stack([layer.pool.quota for layer in cache.tiered_layers])
+        assert first.min() >= cache.config.sink_blocks
+        assert quotas[every].min() >= cache.config.sink_blocks
+    heads = quotas[0].shape[1] // batch
+    for sequence in range(batch):
+        columns = slice(sequence * heads, (sequence + 1) * heads)
+        assert quotas[4][:, columns].sum() == quotas[0][:, columns].sum()
+    assert (quotas[4] != quotas[0]).any()

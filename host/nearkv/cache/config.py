@@ -29,7 +29,8 @@ class TierConfig:
     is read back from there holds as much as those bits do, what never left DRAM is in full precision; None: full
     precision everywhere. ``policy`` decides which other blocks stay hot; ``pin_newest`` is the share of every stream's
     hot blocks, sinks apart, that its newest ones take whatever the policy says. ``warm_up`` fills the pool at the end
-    of a prefill with the blocks that the prompt's last queries attended to most; without it, with the newest.
+    of a prefill with the blocks that the prompt's last queries attended to most; without it, with the newest. Every
+    ``redivide`` decode steps the streams divide the hot blocks anew, by what they have selected since (0: never).
     ``expected_tokens`` sizes the drive extents of a stream so that they lie in one piece; a stream may grow past it.
     ``layout`` is the order in which a prompt's KV blocks lie on the drive (:data:`nearkv.tiers.layout.LAYOUTS`): of
     position, or such that those lie together that the prompt's last queries select together.
@@ -51,6 +52,7 @@ class TierConfig:
     policy: str = "lookahead"
     pin_newest: float = 0.0
     warm_up: bool = True
+    redivide: int = 16
     expected_tokens: int = 0
     layout: str = POSITION
     beta: float | str | None = None
@@ -75,6 +77,8 @@ class TierConfig:
             )
         if self.sink_blocks < 0 or self.recent_blocks < 1:
             raise ValueError("sink_blocks must be at least 0 and recent_blocks at least 1")
+        if self.redivide < 0:
+            raise ValueError(f"redivide is a number of decode steps, or 0 for never, not {self.redivide}")
         if self.alpha is not None and not 0 < self.alpha <= 1:
             raise ValueError(f"alpha is the share of tokens that stays hot, above 0 and at most 1, not {self.alpha:g}")
         if self.policy not in names():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from nearkv.errors import MemoryLimitError
 from nearkv.tiers.alpha import alpha_budget
 from nearkv.tiers.warmup import pool_shares
 from nearkv.tiers.window_scaling import WindowPlan, apportion
+from nearkv.tiers.working_set import WorkingSets
 from nearkv_drivers.device import ALIGNMENT
 from nearkv_drivers.wire import BLOCK_TOKENS
 
@@ -55,6 +56,7 @@ class HotBudget:
         self._layers = layers
         self._plan = plan
         self._own: list[WindowPlan | None] = []
+        self._sets = WorkingSets(layers)
         self._most: dict[tuple[Geometry, bool], tuple[int, Bound]] = {}
 
     def quota(
@@ -83,6 +85,10 @@ class HotBudget:
             equal = np.minimum(equal, share)
         return equal, bound
 
+    def observe(self, place: int, chosen: npt.NDArray[np.int32]) -> None:
+        """One selection of the ``place``-th tiered layer, int32 [S, n], -1 padded, sinks apart."""
+        self._sets.observe(place, chosen)
+
     def divide(
         self,
         geometry: Geometry,
@@ -94,27 +100,51 @@ class HotBudget:
 
         ``chosen`` has int32 [P, S, n] per layer, sinks apart. With a plan, the mean of both divisions.
         """
-        self._own = []
+        own: list[WindowPlan | None] = []
+        for streams, slots, most in self._sequences(geometry, newest, alpha):
+            if not slots:
+                own.append(None)
+                continue
+            changing = np.concatenate([selected[:, streams] for selected in chosen], axis=1)
+            weights = pool_shares(changing, slots, most).reshape(self._layers, -1)
+            if self._plan is not None:
+                weights = weights + apportion(self._plan, slots)
+            own.append(_weights(weights))
+        self._own = own
+
+    def redivide(self, geometry: Geometry, newest: StreamWindows, alpha: float | None) -> None:
+        """From now on, divide every sequence's slots a little more as its selections are now."""
+        own: list[WindowPlan | None] = []
+        for sequence, (streams, slots, most) in enumerate(self._sequences(geometry, newest, alpha)):
+            plan = self._division(sequence)
+            equal = np.full((self._layers, geometry.kv_heads), slots // (self._layers * geometry.kv_heads), np.int64)
+            held = equal if plan is None else apportion(plan, slots)
+            own.append(_weights(self._sets.follow(held, most, streams)) if slots else None)
+        self._own = own
+
+    def _sequences(
+        self, geometry: Geometry, newest: StreamWindows, alpha: float | None
+    ) -> Iterator[tuple[slice, int, int]]:
+        """Of every sequence: its streams in a layer, its slots in all layers, and how many of them one stream can use.
+
+        Sinks apart.
+        """
         sinks, heads = self._config.sink_blocks, geometry.kv_heads
         equal, _ = self._equal(geometry, newest, alpha)
         for first in range(0, geometry.streams, heads):
             slots = max(int(equal[first]) - sinks, 0) * self._layers * heads
-            streams = np.concatenate([selected[:, first : first + heads] for selected in chosen], axis=1)
-            own = pool_shares(streams, slots, max(int(newest.first_block[first]) - sinks, 0)) if slots else None
-            if own is None:
-                self._own.append(None)
-                continue
-            weights = own.reshape(self._layers, heads)
-            if self._plan is not None:
-                weights = weights + apportion(self._plan, slots)
-            self._own.append(WindowPlan("", np.ones(weights.shape), weights))
+            yield slice(first, first + heads), slots, max(int(newest.first_block[first]) - sinks, 0)
+
+    def _division(self, sequence: int) -> WindowPlan | None:
+        """What divides the slots of ``sequence``; None: all streams have the same."""
+        return (self._own[sequence] if self._own else None) or self._plan
 
     def _planned(self, place: int, geometry: Geometry, equal: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Each stream's share of what all streams of a sequence may hold together, sinks apart."""
         sinks, heads = self._config.sink_blocks, geometry.kv_heads
         quota = equal.copy()
         for sequence, first in enumerate(range(0, len(equal), heads)):
-            plan = (self._own[sequence] if self._own else None) or self._plan
+            plan = self._division(sequence)
             free = int(equal[first]) - sinks
             if plan is not None and free > 0:
                 shares = apportion(plan, free * self._layers * heads)
@@ -160,6 +190,11 @@ def _sealed_bytes(geometry: Geometry) -> int:
     scores = geometry.streams * round_up(ALIGNMENT - 1 + geometry.score_block_bytes)
     before = 0 if geometry.cold_bits is None else geometry.kv_heads * geometry.kv_block_bytes
     return scores + geometry.streams * geometry.drive_block_bytes + before
+
+
+def _weights(blocks: npt.NDArray[np.int64]) -> WindowPlan:
+    """A division [L, kv_heads] as a plan."""
+    return WindowPlan("", np.ones(blocks.shape), blocks)
 
 
 def selected_blocks(config: TierConfig, newest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

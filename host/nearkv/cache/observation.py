@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,32 @@ from nearkv.cache.tail import StreamWindows
 from nearkv.policy import Policy, uses_ranking
 from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import PRIORITY_UNIT
+
+
+class Watcher(Protocol):
+    """Gets to see what the policy of a cache sees; see :meth:`nearkv.TieredCache.watch`. It must not change it."""
+
+    def step(
+        self,
+        layer: int,
+        results: Sequence[ScoreResult | None],
+        selected: npt.NDArray[np.int32],
+        priority: npt.NDArray[np.uint32],
+        newest: npt.NDArray[np.int32],
+    ) -> None:
+        """One decode step of ``layer``, as :func:`show_step` has it."""
+
+    def prompt(
+        self,
+        layer: int,
+        shares: npt.NDArray[np.float32],
+        newest: StreamWindows,
+        *,
+        group: int,
+        wanted: int,
+        sinks: int,
+    ) -> None:
+        """The prompt's last queries, as :func:`show_prompt` has them."""
 
 
 def show_step(
@@ -27,7 +54,7 @@ def show_step(
     The newest blocks, which no device scores, have priority 0. ``results`` go further down the ranking.
     """
     if uses_ranking(policy):
-        policy.rank(layer, *_ranking(results))
+        policy.rank(layer, *ranking(results))
     always = np.zeros(newest.shape, np.uint32)
     policy.observe(layer, np.concatenate([newest, selected], axis=1), np.concatenate([always, priority], axis=1))
 
@@ -85,7 +112,7 @@ def prompt_selections(
     return np.where((best >= least[:, :, None]) & (best >= 0), order, np.int32(-1)).swapaxes(0, 1)
 
 
-def _ranking(results: Sequence[ScoreResult | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
+def ranking(results: Sequence[ScoreResult | None]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
     """What the device ranked, int32 [S, m] -1 padded and uint32 [S, m]: more than was selected."""
     most = max((len(result.positions) for result in results if result is not None), default=0)
     ranked = np.full((len(results), most), -1, np.int32)

@@ -16,6 +16,7 @@ from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.hot_budget import HotBudget, selected_blocks
+from nearkv.cache.observation import Watcher
 from nearkv.cache.pool import LayerPool
 from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.scoring_runtime import ScoringRuntime
@@ -49,6 +50,7 @@ class Runtime:
         self.device = device
         self.layers = list(layers)
         self.policy = create(config.policy)
+        self.watchers: list[Watcher] = []
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
         self.scoring = ScoringRuntime(config, device, len(self.layers), self.stats)
@@ -56,6 +58,9 @@ class Runtime:
         self._emergency = emergency
         self.warm_up: Callable[[], None] = lambda: None
         """Warms all layers up: what one learns of the prompt decides what the others get."""
+        self.make_room: Callable[[], None] = lambda: None
+        """Lets all layers give up slots that they may no longer have, before any of them gets more."""
+        self._divided = False
         self._bits: int | None = None
         self._staging: dict[Geometry, BlockBuffer] = {}
         self._staging_user: LayerStore | None = None
@@ -83,6 +88,11 @@ class Runtime:
         """A decode step of ``layer``; the first one's stands for the model's."""
         if layer != self.layers[0]:
             return
+        steps, every = self.stats.steps, self.config.redivide
+        self._divided = bool(every and steps and steps % every == 0)
+        if self._divided:
+            self._hot.redivide(geometry, newest, self.alpha)
+            self.make_room()
         self.stats.steps += 1
         if self._emergency is not None:
             tokens = int((newest.first_block * BLOCK_TOKENS + newest.tokens).sum())
@@ -98,10 +108,15 @@ class Runtime:
         """Divide the slots of every sequence by what its prompt's last queries ``chosen`` in each layer."""
         self._hot.divide(geometry, newest, chosen, self.alpha)
 
+    def observe(self, layer: int, selected: npt.NDArray[np.int32]) -> None:
+        """A selection of ``layer`` in a decode step, int32 [S, k], -1 padded, sinks first: the division follows it."""
+        if self.config.redivide:
+            self._hot.observe(self.layers.index(layer), selected[:, self.config.sink_blocks :])
+
     @property
     def quota_moves(self) -> bool:
-        """Whether the slots that a layer may use change while it decodes."""
-        return self.config.alpha is not None or self._emergency is not None
+        """Whether the slots that a layer may use may have changed with this decode step."""
+        return self._divided or self.config.alpha is not None or self._emergency is not None
 
     @property
     def alpha(self) -> float | None:

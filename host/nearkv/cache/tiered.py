@@ -12,6 +12,7 @@ from transformers.configuration_utils import PreTrainedConfig
 import nearkv_drivers
 from nearkv.cache.config import TierConfig
 from nearkv.cache.layer import TieredLayer
+from nearkv.cache.observation import Watcher
 from nearkv.cache.runtime import Runtime
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
@@ -54,7 +55,7 @@ class TieredCache(Cache):
         self._owned = isinstance(device, str)
         self.drive: Device = nearkv_drivers.open(device) if isinstance(device, str) else device
         self._runtime = Runtime(self.config, self.drive, tiered, windows, emergency)
-        self._runtime.warm_up = self.warm_up
+        self._runtime.warm_up, self._runtime.make_room = self.warm_up, self._make_room
         super().__init__(
             layers=[
                 TieredLayer(number, self._runtime) if kind == TIERED else WindowLayer(**arguments)
@@ -66,6 +67,10 @@ class TieredCache(Cache):
     def stats(self) -> CacheStats:
         """Counters of selection and placement."""
         return self._runtime.stats
+
+    def watch(self, watcher: Watcher) -> None:
+        """Show ``watcher`` what the policy is shown from now on."""
+        self._runtime.watchers.append(watcher)
 
     @property
     def tiered_layers(self) -> list[TieredLayer]:
@@ -111,10 +116,14 @@ class TieredCache(Cache):
         chosen = [selected for layer in layers if (selected := layer.look_back()) is not None]
         if chosen and len(chosen) == len(layers):
             self._runtime.divide(layers[0].geometry, layers[0].tail.streams, chosen)
-            for layer in layers:
-                layer.make_room()
+            self._make_room()
         for layer in layers:
             layer.fill()
+
+    def _make_room(self) -> None:
+        """Let every layer give up the slots that it may no longer have."""
+        for layer in self.tiered_layers:
+            layer.make_room()
 
     @property
     def alpha(self) -> float | None:

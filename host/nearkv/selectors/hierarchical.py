@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from nearkv.selectors.base import FloatArray
 from nearkv.selectors.clusters import k_means, nearest
-from nearkv.selectors.linear import LOG_TOKENS, per_block
+from nearkv.selectors.linear import LOG_TOKENS
 from nearkv.selectors.mean_key import MeanKey
-from nearkv.selectors.summaries import Estimate, Field, IntArray, summarises
+from nearkv.selectors.summaries import Estimate, Field, IntArray, per_block, per_stream, summarises
 from nearkv_drivers import summary
 
 OPENED = 0.5
@@ -19,10 +19,6 @@ OPENED = 0.5
 
 RECLUSTER = 1.25
 """A stream is clustered anew when it has grown by this factor since the last time."""
-
-
-def _per_stream(blocks: int) -> int:
-    return 1
 
 
 @summarises("hierarchical")
@@ -39,7 +35,7 @@ class Hierarchical(MeanKey):
         return super().fields(head_dim, values) | {
             "centroids": Field(math.isqrt, head_dim, values),
             "label": Field(per_block, 1, np.uint16),
-            "clustered": Field(_per_stream, 1, np.int64),
+            "clustered": Field(per_stream, 1, np.int64),
         }
 
     @classmethod
@@ -65,23 +61,28 @@ class Hierarchical(MeanKey):
 
     def _estimate(self, streams: IntArray, counts: IntArray, queries: FloatArray) -> Estimate:
         """The mean key's estimate in the opened clusters, the centroid's for members of the others."""
-        means, most = self._arrays["rows"], int(counts.max())
+        means, labels = self._arrays["rows"], self._arrays["label"][..., 0]
         clusters = np.array([math.isqrt(n) for n in self._arrays["clustered"][streams, 0, 0].tolist()], np.int64)
-        score = summary.products(self._arrays["centroids"], streams, clusters, queries)
-        exists = np.arange(score.shape[2]) < clusters[:, None]
-        order = np.argsort(np.where(exists[:, None], -score, np.inf), axis=2, kind="stable")
-        rank = np.argsort(order, axis=2, kind="stable")
-        label = self._arrays["label"][streams, :most, 0].astype(np.int64)[:, None]
-        open_cluster = rank < np.ceil(clusters * OPENED)[:, None, None]
-        opened = np.take_along_axis(open_cluster, label, axis=2) & (np.arange(most) < counts[:, None, None])
-        estimate = np.take_along_axis(score, label, axis=2)
-        read = 0
-        for at, stream in enumerate(streams.tolist()):
-            members = np.flatnonzero(opened[at].any(axis=0))
-            rows, count = means[stream, members][None], np.array([len(members)])
-            fine = summary.products(rows, np.zeros(1, np.int64), count, queries[at : at + 1])[0]
-            estimate[at][:, members] = np.where(opened[at][:, members], fine, estimate[at][:, members])
-            read += len(members)
-        row_bytes = means.shape[2] * means.itemsize
-        total = (read + int(clusters.sum())) * row_bytes + int(counts.sum()) * self._arrays["label"].itemsize
-        return Estimate(estimate + LOG_TOKENS, total)
+        scores = summary.products(self._arrays["centroids"], streams, clusters, queries)
+        log_mass = np.zeros((*queries.shape[:2], int(counts.max())), np.float32)
+        rows_read = int(clusters.sum())
+        for at, (stream, count) in enumerate(zip(streams.tolist(), counts.tolist(), strict=True)):
+            score, label = scores[at, :, : clusters[at]], labels[stream, :count]
+            opened = _opened(score)[:, label]
+            members = np.flatnonzero(opened.any(axis=0))
+            rows, number = means[stream, members][None], np.array([len(members)])
+            fine = summary.products(rows, np.zeros(1, np.int64), number, queries[at : at + 1])[0]
+            log_mass[at, :, :count] = score[:, label]
+            log_mass[at, :, :count][opened] = fine[opened[:, members]]
+            rows_read += len(members)
+        read = rows_read * means.shape[2] * means.itemsize + int(counts.sum()) * labels.itemsize
+        return Estimate(log_mass + LOG_TOKENS, read)
+
+
+def _opened(score: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which clusters each head opens, by their ``score`` [G, clusters]."""
+    heads, clusters = score.shape
+    order = np.argsort(-score, axis=1, kind="stable")[:, : math.ceil(clusters * OPENED)]
+    opened = np.zeros((heads, clusters), bool)
+    opened[np.arange(heads)[:, None], order] = True
+    return opened

@@ -42,8 +42,8 @@ class InfLLM(SummaryTable):
         """log-mean-exp of the representatives' scores, plus log 32."""
         kept = self._arrays["kept"]
         scores = summary.products(kept, streams, counts * REPRESENTATIVES, queries)
-        scores = scores.reshape(*scores.shape[:2], -1, REPRESENTATIVES)
-        peak = scores.max(axis=3)
-        mean = np.exp(scores - peak[..., None]).mean(axis=3)
+        by_place = np.ascontiguousarray(np.moveaxis(scores.reshape(*scores.shape[:2], -1, REPRESENTATIVES), 3, 0))
+        peak = by_place.max(axis=0)
+        mean = np.exp(by_place - peak).mean(axis=0)
         read = int(counts.sum()) * REPRESENTATIVES * kept.shape[2] * kept.itemsize
         return Estimate(np.asarray(peak + np.log(mean) + LOG_TOKENS, np.float32), read)

@@ -10,17 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nearkv.selectors.base import FloatArray
-from nearkv.selectors.summaries import Estimate, Field, IntArray, SummaryTable
+from nearkv.selectors.summaries import Estimate, Field, IntArray, SummaryTable, per_block
 from nearkv_drivers import summary
 from nearkv_drivers.wire import BLOCK_TOKENS
 
 LOG_TOKENS = np.float32(math.log(BLOCK_TOKENS))
 """What 32 equal scores add to one."""
-
-
-def per_block(blocks: int) -> int:
-    """Rows of a field with one row per block."""
-    return blocks
 
 
 class LinearSummary(SummaryTable):

@@ -22,6 +22,16 @@ GROWTH_BLOCKS = 64
 """Blocks by which a table grows beyond what it was made for."""
 
 
+def per_block(blocks: int) -> int:
+    """Rows of a field with one row per block."""
+    return blocks
+
+
+def per_stream(blocks: int) -> int:
+    """Rows of a field with one row, whatever the stream's length."""
+    return 1
+
+
 @dataclass(frozen=True)
 class Field:
     """One array of a table: a stream of n blocks has ``rows(n)`` rows of ``width`` values of ``dtype`` in it."""

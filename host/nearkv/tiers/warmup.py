@@ -12,18 +12,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from nearkv.tiers.rounding import largest_remainders
+from nearkv.tiers.rounding import filled, largest_remainders
+from nearkv.tiers.working_set import LEAST_CHANGE
 
 MIN_QUERIES, MAX_QUERIES = 16, 64
 """Prompt queries worth looking at: fewer are noisy, more look at what the prompt asked about earlier."""
 
 DECAY = 0.85
 """What a query weighs against the next one. Measured on SmolLM2, three texts: better than an even mean of 16 to 64."""
-
-_LEAST_CHANGE = 0.1
-"""Blocks per step that every stream's selection is taken to change by: 32 queries cannot tell slower ones apart."""
-
-_HALVINGS = 50
 
 
 def important_blocks(
@@ -71,14 +67,10 @@ def pool_shares(chosen: npt.NDArray[np.int32], pool_blocks: int, most: int) -> n
     need = (chosen >= 0).sum(axis=2).mean(axis=0)
     if pool_blocks <= need.sum():
         return largest_remainders(need * (pool_blocks / need.sum()), pool_blocks)
-    change = np.mean([_newly(before, after) for before, after in pairwise(chosen)], axis=0) + _LEAST_CHANGE
+    change = np.mean([_newly(before, after) for before, after in pairwise(chosen)], axis=0) + LEAST_CHANGE
     room = np.maximum(most - need, 0)
     left = min(pool_blocks - need.sum(), room.sum())
-    low, high = 0.0, float((room / change).max())
-    for _ in range(_HALVINGS):  # blocks per block of change, so that all streams together get what is left
-        each = (low + high) / 2
-        low, high = (each, high) if np.minimum(change * each, room).sum() < left else (low, each)
-    share = need + np.minimum(change * high, room)
+    share = need + filled(change, room, left)
     return largest_remainders(share, min(pool_blocks, most * len(share)))
 
 

@@ -95,9 +95,9 @@ def apportion(plan: WindowPlan, slots: int) -> Ints:
     return _apportion(plan.blocks.tobytes(), plan.blocks.shape, slots).copy()
 
 
-@lru_cache(8)
+@lru_cache(128)
 def _apportion(blocks: bytes, shape: tuple[int, ...], slots: int) -> Ints:
-    """Kept, as all layers of a step ask for the same."""
+    """Kept, as all layers of a step ask for the same, once per sequence."""
     weight = np.maximum(np.frombuffer(blocks, np.int64).astype(np.float64), 1e-9)
     most = min(slots, 2 * math.ceil(slots * weight.max() / weight.sum()) + 2)
     averages = weight / (2 * np.arange(most)[:, None] + 1)

@@ -6,6 +6,7 @@ recent window, and a block that was fetched, may enter the pool, and the policy'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from nearkv.policy import PinNewest, Policy, UsesPlacement, create, names, uses_ranking
 from nearkv.policy.pin_newest import newest_first, pinned_blocks
 from nearkv.tiers.warmup import important_blocks, pool_shares
+from nearkv.tiers.working_set import WorkingSets
 from nearkv.trace.belady import Belady
 from nearkv.trace.format import Trace, TraceError
 
@@ -63,7 +65,7 @@ def capacity(trace: Trace, dram_fraction: float) -> int:
     blocks = prompt_blocks(trace)
     pool = int(blocks * dram_fraction) - trace.always
     if pool < 1:
-        least = (trace.always + 1) / blocks
+        least = math.ceil(1000 * (trace.always + 1) / blocks) / 1000  # rounded up, or what is printed may not do
         raise TraceError(f"a DRAM fraction of {dram_fraction:g} leaves no pool; this trace needs {least:.3f} to 1")
     return pool
 
@@ -76,14 +78,16 @@ def replay(
     name: str = "",
     warm: bool = False,
     pin_newest: float = 0.0,
+    redivide: int = 0,
 ) -> Replay:
     """Run ``policy`` over ``trace`` with ``pool`` blocks per stream, or an array [L, S] of them.
 
     The pool starts with the newest blocks and the policy knowing nothing. With ``warm`` it starts with the blocks
     that the prompt's last queries attended to most, and the policy has observed those queries. ``pin_newest`` is the
-    share of every stream's pool that its newest blocks take whatever the policy says.
+    share of every stream's pool that its newest blocks take whatever the policy says. Every ``redivide`` steps (0:
+    never) the streams divide anew what they have together.
     """
-    rows = trace.info.layers * trace.info.streams
+    rows, prompt = trace.info.layers * trace.info.streams, trace.info.prompt_steps
     quota = _by_stream(trace, pool).reshape(rows)
     largest = int(quota.max())
     pins = PinNewest(pin_newest, rows)
@@ -97,15 +101,18 @@ def replay(
     priority = trace.priority.reshape(ranked.shape)
     selected = trace.always + trace.info.selected_blocks
     count = -(-trace.tokens.astype(np.int64) // trace.info.block_tokens)
-    if warm:
-        for t in range(trace.info.prompt_steps):
-            _observe(policy, ranked[t], priority[t], selected)
+    sets = WorkingSets(1)
+    for t in range(prompt if warm else 0):
+        _observe(policy, ranked[t], priority[t], selected)
     if isinstance(policy, UsesPlacement):
         policy.placed(0, resident)
-    for t in range(trace.info.prompt_steps, len(ranked)):
-        if t > trace.info.prompt_steps and count[t] > count[t - 1]:
+    for t in range(prompt, len(ranked)):
+        if redivide and t > prompt and (t - prompt) % redivide == 0:
+            quota = sets.follow(quota[None], int(count[t]) - trace.always)[0]
+            resident = _keep(policy, pins, resident, resident[:, :0], quota, result)
+        if t > prompt and count[t] > count[t - 1]:
             left = np.full((rows, 1), count[t] - 1 - trace.info.recent_blocks, np.int32)
-            resident = _keep(policy, pins, np.hstack([resident, left]), quota, result)
+            resident = _keep(policy, pins, resident, left, quota, result)
         chosen = ranked[t, :, trace.always : selected]
         missed = np.where(_contains(resident, chosen), -1, chosen)
         result.needed += int((chosen >= 0).sum())
@@ -113,9 +120,9 @@ def replay(
         result.misses_by_step.append(int((missed >= 0).sum()))
         result.misses_by_stream += (missed >= 0).sum(axis=1).reshape(result.misses_by_stream.shape)
         _observe(policy, ranked[t], priority[t], selected)
-        kept = _keep(policy, pins, np.hstack([resident, missed]), quota, result)
-        result.promotions += int((_contains(kept, missed) & (missed >= 0)).sum())
-        resident = kept
+        sets.observe(0, chosen)
+        resident = _keep(policy, pins, resident, missed, quota, result)
+        result.promotions += int((_contains(resident, missed) & (missed >= 0)).sum())
     return result
 
 
@@ -126,17 +133,19 @@ def replay_all(
     *,
     warm: bool = False,
     pin_newest: float = 0.0,
+    redivide: int = 0,
 ) -> dict[str, Replay]:
     """Replay by name, all policies by default, and ``belady`` last, which pins nothing.
 
     ``pool`` and the other arguments as for :func:`replay`.
     """
     results = {
-        name: replay(trace, create(name), pool, name=name, warm=warm, pin_newest=pin_newest)
+        name: replay(trace, create(name), pool, name=name, warm=warm, pin_newest=pin_newest, redivide=redivide)
         for name in (names() if policies is None else policies)
     }
     first = 0 if warm else trace.info.prompt_steps
-    results["belady"] = replay(trace, Belady(trace, first), pool, name="belady", warm=warm)
+    belady = Belady(trace, first)
+    results["belady"] = replay(trace, belady, pool, name="belady", warm=warm, redivide=redivide)
     return results
 
 
@@ -207,8 +216,19 @@ def _with_newest(trace: Trace, ranked: Blocks, pinned: npt.NDArray[np.int64]) ->
     return np.stack([row[: ranked.shape[1]] for row in rows])
 
 
-def _keep(policy: Policy, pins: PinNewest, candidates: Blocks, quota: npt.NDArray[np.int64], result: Replay) -> Blocks:
-    """The candidates [N, m] of highest value, at most ``quota`` [N] each; counts residents that leave."""
+def _keep(
+    policy: Policy,
+    pins: PinNewest,
+    resident: Blocks,
+    newcomers: Blocks,
+    quota: npt.NDArray[np.int64],
+    result: Replay,
+) -> Blocks:
+    """Those of highest value, at most ``quota`` [N] each: int32 [N, largest quota]; counts residents that leave."""
+    candidates = np.hstack([resident, newcomers])
+    missing = int(quota.max()) - candidates.shape[1]
+    if missing > 0:
+        candidates = np.pad(candidates, ((0, 0), (0, missing)), constant_values=-1)
     values = pins.lift(policy.values(0, candidates), candidates, quota)
     value = np.where(candidates >= 0, values, np.iinfo(np.int64).min)
     order = np.lexsort((candidates, -np.maximum(value, -(2**62))), axis=1)
@@ -216,8 +236,7 @@ def _keep(policy: Policy, pins: PinNewest, candidates: Blocks, quota: npt.NDArra
     kept = np.where(np.arange(ranked.shape[1]) < quota[:, None], ranked, -1)
     if isinstance(policy, UsesPlacement):
         policy.placed(0, kept)
-    before = candidates[:, : kept.shape[1]]
-    result.demotions += int(((before >= 0) & ~_contains(kept, before)).sum())
+    result.demotions += int(((resident >= 0) & ~_contains(kept, resident)).sum())
     return kept
 
 

@@ -1,0 +1,143 @@
+"""A trace of what a running cache selects: to compare what a policy did in a cache with a replay of the same steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nearkv.cache import observation
+from nearkv.cache.tail import StreamWindows
+from nearkv.cache.tiered import TieredCache
+from nearkv.tiers.warmup import prompt_shares
+from nearkv.trace.format import Trace, TraceInfo
+from nearkv_drivers.device import ScoreResult
+from nearkv_drivers.wire import BLOCK_TOKENS
+
+Blocks = npt.NDArray[np.int32]
+Priorities = npt.NDArray[np.uint32]
+
+
+class _Step(NamedTuple):
+    """What a policy is shown of one step of one layer: per stream, -1 padded, best first."""
+
+    ranked: tuple[Blocks, Priorities]
+    newest: Blocks
+    selected: tuple[Blocks, Priorities]
+
+
+class LiveRecorder:
+    """Watches ``cache`` from now on; :meth:`trace` makes a trace of what it saw.
+
+    For a cache of one sequence, longer than what its budget selects. The selections are as the cache made them: of
+    differing size per stream, because the KV heads of a layer share a budget.
+    """
+
+    def __init__(self, cache: TieredCache) -> None:
+        self._cache = cache
+        self._steps: dict[int, list[_Step]] = {}
+        self._prompt: list[list[_Step]] = []
+        self._shares: list[npt.NDArray[np.float32]] = []
+        cache.watch(self)
+
+    def step(
+        self,
+        layer: int,
+        results: Sequence[ScoreResult | None],
+        selected: Blocks,
+        priority: Priorities,
+        newest: Blocks,
+    ) -> None:
+        """See Watcher."""
+        seen = _Step(observation.ranking(results), newest.copy(), (selected.copy(), priority.copy()))
+        self._steps.setdefault(layer, []).append(seen)
+
+    def prompt(
+        self,
+        layer: int,
+        shares: npt.NDArray[np.float32],
+        newest: StreamWindows,
+        *,
+        group: int,
+        wanted: int,
+        sinks: int,
+    ) -> None:
+        """See Watcher."""
+        shown = _Shown(newest.blocks)
+        observation.show_prompt(shown, layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+        self._prompt.append(shown.steps)
+        self._shares.append(shares)
+
+    def trace(self, *, model: str = "", text: str = "") -> Trace:
+        """What the cache selected since its prompt's end, behind the prompt's last queries if it looked at them."""
+        cache, layers = self._cache, self._cache.tiered_layers
+        sinks, recent = cache.config.sink_blocks, cache.config.recent_blocks + 1
+        by_layer = [steps for _, steps in sorted(self._steps.items())]
+        steps = [list(step) for step in zip(*self._prompt, strict=True)]
+        prompt_steps = len(steps)
+        steps += [list(step) for step in zip(*by_layer, strict=True)]
+        chosen = max(one.selected[0].shape[1] for step in steps[prompt_steps:] for one in step) - sinks
+        rows = [[_row(one, sinks, recent, chosen) for one in step] for step in steps]
+        streams = len(rows[0][0][0])
+        width = max(blocks.shape[1] for step in rows for blocks, _ in step)
+        ranked = np.full((len(rows), len(layers), streams, width), -1, np.int32)
+        priority = np.zeros(ranked.shape, np.uint32)
+        for t, step in enumerate(rows):
+            for layer, (blocks, found) in enumerate(step):
+                ranked[t, layer, :, : blocks.shape[1]] = blocks
+                priority[t, layer, :, : blocks.shape[1]] = found
+        tokens = cache.get_seq_length()
+        shares = np.zeros((len(layers), streams, -(-tokens // BLOCK_TOKENS)), np.float32)
+        for layer, each in enumerate(self._shares):
+            shares[layer, :, : each.shape[2]] = prompt_shares(each)
+        info = TraceInfo(
+            model=model, text=text, scorer=f"int{cache.bits}", layers=len(layers), streams=streams,
+            block_tokens=BLOCK_TOKENS, sink_blocks=sinks, recent_blocks=recent, selected_blocks=chosen,
+            kv_block_bytes=layers[0].geometry.kv_block_bytes, prompt_steps=prompt_steps,
+        )  # fmt: skip
+        visible = np.arange(tokens - len(rows) + 1, tokens + 1, dtype=np.uint32)
+        return Trace(info, ranked, priority, visible, shares)
+
+
+class _Shown:
+    """A policy that keeps the steps it is shown, of which the first blocks are ``newest`` [S, n]."""
+
+    def __init__(self, newest: Blocks) -> None:
+        self._newest = newest
+        self._ranked: tuple[Blocks, Priorities] | None = None
+        self.steps: list[_Step] = []
+
+    def rank(self, layer: int, ranked: Blocks, priority: Priorities) -> None:
+        self._ranked = ranked, priority
+
+    def observe(self, layer: int, selected: Blocks, priority: Priorities) -> None:
+        assert self._ranked is not None
+        n = self._newest.shape[1]
+        self.steps.append(_Step(self._ranked, self._newest, (selected[:, n:], priority[:, n:])))
+
+    def values(self, layer: int, blocks: Blocks) -> npt.NDArray[np.int64]:
+        raise NotImplementedError("a recorder has no opinion")
+
+    def forget(self, layer: int, stream: int) -> None:
+        raise NotImplementedError("a recorder forgets nothing")
+
+
+def _row(step: _Step, sinks: int, recent: int, chosen: int) -> tuple[Blocks, Priorities]:
+    """A trace's ranking of one layer, [S, m]: sinks, newest, selected (``chosen`` columns), then what was ranked."""
+    (ranked, ranked_priority), newest, (selected, priority) = step
+    streams = len(selected)
+    always = np.full((streams, sinks + recent), -1, np.int32)
+    always[:, :sinks] = np.arange(sinks)
+    always[:, sinks : sinks + newest.shape[1]] = newest
+    always_priority = np.zeros(always.shape, np.uint32)
+    picked, found = np.full((streams, chosen), -1, np.int32), np.zeros((streams, chosen), np.uint32)
+    for stream, row in enumerate(selected):
+        mine = row >= sinks
+        picked[stream, : mine.sum()], found[stream, : mine.sum()] = row[mine], priority[stream, mine]
+        always_priority[stream, :sinks] = priority[stream, (row >= 0) & ~mine]
+    return (
+        np.concatenate([always, picked, ranked], axis=1),
+        np.concatenate([always_priority, found, ranked_priority], axis=1),
+    )
