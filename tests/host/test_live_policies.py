@@ -9,15 +9,9 @@ from nearkv.policy import create, names
 from nearkv.trace.live import LiveRecorder
 from nearkv.trace.replay import replay
 
-from tests.host.conftest import make_model
 from tests.host.memory_device import MemoryDevice
 
 PROMPT, STEPS, BUDGET = 500, 70, 192
-
-
-@pytest.fixture(scope="module")
-def model():
-    return nearkv.attach(make_model("llama"))
 
 
 @pytest.fixture(scope="module")
