@@ -10,14 +10,16 @@ from nearkv.selectors.linear import LOG_TOKENS, LinearSummary
 from nearkv.selectors.summaries import Estimate, Field, IntArray, per_block, per_stream
 from nearkv_drivers import summary
 
-RANGE_MARGIN = 1 / 8
-"""Share by which a range is widened beyond a new extreme, so that it seldom has to be widened again."""
+FINEST = 2.0**-14
+"""Least range that a value's 255 steps divide, as a share of its magnitude: float32 can tell them apart."""
 
 
 class ByteSummary(LinearSummary):
     """Rows in 255 steps of each value's range over the stream; two float32 per value and stream say which.
 
-    A range grows where new blocks leave it; the codes of earlier blocks are then written anew.
+    A range grows with new blocks, and the codes of earlier ones are then written anew. Steps are powers of two and
+    ranges begin at multiples of them, so that rounding a code again on a coarser grid is rounding what it stood for:
+    however often a range grows, rows rounded down or up stay within one step of the truth, others within two.
     """
 
     @staticmethod
@@ -34,23 +36,17 @@ class ByteSummary(LinearSummary):
 
     def _keep(self, stream: int, first: int, keys: FloatArray) -> None:
         rows = self.rows(keys)
-        self._cover(stream, first, rows.min(axis=0), rows.max(axis=0))
-        self._arrays["rows"][stream, first : first + len(rows)] = self._codes(stream, rows)
-
-    def _cover(self, stream: int, have: int, least: FloatArray, most: FloatArray) -> None:
-        """Let the stream's ranges hold ``least`` and ``most`` [vectors · d]; its first ``have`` rows follow."""
         offset, step = self._arrays["offset"][stream, 0], self._arrays["step"][stream, 0]
-        old_least, old_step = offset.copy(), step.copy()
-        if have:
-            old_most = old_least + 255 * old_step
-            margin = RANGE_MARGIN * (old_most - old_least)
-            least = np.where(least < old_least, np.minimum(least, old_least - margin), old_least)
-            most = np.where(most > old_most, np.maximum(most, old_most + margin), old_most)
-        offset[:] = least
-        step[:] = np.maximum((most - least) / 255, np.finfo(np.float32).tiny)
-        if have and ((offset != old_least) | (step != old_step)).any():
-            rows = self._arrays["rows"][stream, :have]
-            rows[:] = self._codes(stream, rows.astype(np.float32) * old_step + old_least)
+        codes = self._arrays["rows"][stream, : first + len(rows)]
+        kept = codes[:first].astype(np.float32) * step + offset
+        least = np.minimum(rows.min(axis=0), kept.min(axis=0, initial=np.inf))
+        most = np.maximum(rows.max(axis=0), kept.max(axis=0, initial=-np.inf))
+        old_offset, old_step = offset.copy(), step.copy()
+        step[:] = np.maximum(_step(least, most), old_step)
+        offset[:] = np.floor(least / step) * step
+        if ((offset != old_offset) | (step != old_step)).any():
+            codes[:first] = self._codes(stream, kept)
+        codes[first:] = self._codes(stream, rows)
 
     def _codes(self, stream: int, rows: FloatArray) -> npt.NDArray[np.uint8]:
         offset, step = self._arrays["offset"][stream], self._arrays["step"][stream]
@@ -63,3 +59,9 @@ class ByteSummary(LinearSummary):
         products = summary.products(rows, streams, counts, features * step[streams])
         read = int(counts.sum()) * rows.shape[2] + len(streams) * (offset[0].nbytes + step[0].nbytes)
         return Estimate(products + base, read)
+
+
+def _step(least: FloatArray, most: FloatArray) -> FloatArray:
+    """The power of two of which 254 reach from ``least`` to ``most``: 255 from the multiple of it below ``least``."""
+    finest = np.maximum(FINEST * np.maximum(np.abs(least), np.abs(most)), np.finfo(np.float32).smallest_normal * 254)
+    return np.asarray(np.exp2(np.ceil(np.log2(np.maximum(most - least, finest) / 254))), np.float32)

@@ -17,10 +17,9 @@ def k_means(points: FloatArray, count: int, rounds: int = 8) -> tuple[FloatArray
     centroids = points[np.linspace(0, len(points) - 1, count).astype(int)].copy()
     label = nearest(points, centroids)
     for _ in range(rounds):
-        size = np.bincount(label, minlength=count)
-        total = np.zeros_like(centroids)
-        np.add.at(total, label, points)
-        centroids = np.where(size[:, None] > 0, total / np.maximum(size, 1)[:, None], centroids).astype(np.float32)
+        member = (np.arange(count)[:, None] == label).astype(np.float32)
+        size = member.sum(axis=1, keepdims=True)
+        centroids = np.where(size > 0, member @ points / np.maximum(size, 1), centroids)
         moved = nearest(points, centroids)
         if (moved == label).all():
             break
