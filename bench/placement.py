@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nearkv.cache.config import TierConfig
 from nearkv.policy import Lookahead
 from nearkv.tiers.layout import NEIGHBOURS, ReadCost, co_selection, pack_together, read_cost
 from nearkv.tiers.window_scaling import WindowProfile, plan, together, uniform
@@ -22,18 +23,20 @@ from nearkv.trace.replay import capacity, prompt_blocks, warm_shares
 from nearkv.trace.report import as_json
 
 FRACTIONS = (0.1, 0.15, 0.2, 0.25)
+REDIVIDE = TierConfig().redivide
 
 
 def policies(trace: Trace) -> dict[str, Any]:
     """Per DRAM fraction and start: every policy's results. ``cold`` starts from the newest blocks; ``warm`` from what
-    the prompt's last queries attended to, ``warm_equal`` without dividing the pool by them."""
+    the prompt's last queries attended to, ``warm_equal`` without dividing the pool by them, ``warm_followed`` dividing
+    it anew as decoding goes."""
     found = {}
     for fraction in (fraction for fraction in FRACTIONS if int(prompt_blocks(trace) * fraction) > trace.always):
         pool = capacity(trace, fraction)
         starts = {"cold": pool, "warm_equal": pool, "warm": warm_shares(trace, pool)}
-        found[f"{fraction:g}"] = {
-            start: as_json(replay_all(trace, blocks, warm=start != "cold"), trace) for start, blocks in starts.items()
-        }
+        results = {start: replay_all(trace, blocks, warm=start != "cold") for start, blocks in starts.items()}
+        results["warm_followed"] = replay_all(trace, starts["warm"], warm=True, redivide=REDIVIDE)
+        found[f"{fraction:g}"] = {start: as_json(replays, trace) for start, replays in results.items()}
     return found
 
 

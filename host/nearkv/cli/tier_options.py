@@ -53,6 +53,12 @@ class TierOptions:
         Path | None,
         typer.Option("--window-plan", help="Divides the hot blocks over layers and heads: `nearkv trace windows`."),
     ] = None
+    redivide: Annotated[
+        int,
+        typer.Option(
+            "--redivide", help="Decode steps after which layers and heads divide the hot blocks anew; 0: never."
+        ),
+    ] = TierConfig.redivide
     layout: Annotated[
         str, typer.Option("--layout", help=f"Order of a prompt's blocks on the drive: {', '.join(LAYOUTS)}.")
     ] = TierConfig.layout

@@ -50,6 +50,9 @@ def replay(
     policy: Policies = ["all"],  # noqa: B006
     dram_fraction: OwnFraction = None,
     pin_newest: PinNewest = 0.0,
+    redivide: Annotated[
+        int, typer.Option(min=0, help="Steps after which layers and heads divide the pool anew; 0: never.")
+    ] = 0,
     warm: Annotated[bool, typer.Option(help="Start from what the prompt's last queries attended to.")] = False,
     windows: Annotated[Path | None, typer.Option(help="Pool shares per layer and head, from `trace windows`.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results here.")] = None,
@@ -68,7 +71,7 @@ def replay(
         def replayed(fraction: float) -> dict[str, Replay]:
             pool = capacity(recorded, fraction) if plan is None else plan.blocks
             pool = warm_shares(recorded, pool) if warm else pool
-            return replay_all(recorded, pool, chosen, warm=warm, pin_newest=pin_newest)
+            return replay_all(recorded, pool, chosen, warm=warm, pin_newest=pin_newest, redivide=redivide)
 
         results = replayed(fraction)
         share = fraction if plan is None else _planned_share(plan, recorded)

@@ -7,19 +7,20 @@ stream's selection changes, and so how much of the pool each stream can use.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import numpy.typing as npt
 
-from nearkv.tiers.rounding import filled, largest_remainders
-from nearkv.tiers.working_set import LEAST_CHANGE
+from nearkv.tiers.rounding import largest_remainders
+from nearkv.tiers.working_set import WorkingSets
 
 MIN_QUERIES, MAX_QUERIES = 16, 64
 """Prompt queries worth looking at: fewer are noisy, more look at what the prompt asked about earlier."""
 
 DECAY = 0.85
 """What a query weighs against the next one. Measured on SmolLM2, three texts: better than an even mean of 16 to 64."""
+
+_EVERY = 4
+"""Queries from one division to the next of those whose mean is taken."""
 
 
 def important_blocks(
@@ -58,24 +59,14 @@ def pool_shares(chosen: npt.NDArray[np.int32], pool_blocks: int, most: int) -> n
     """Pool blocks per stream, int64 [N], from what the prompt's last queries would have selected.
 
     ``chosen`` is int32 [P, N, k], -1 padded, in order of position, at least two queries. ``pool_blocks`` is what all
-    streams have together, ``most`` what one can use. Every stream gets room for its selection, and what is left in
-    proportion to how many blocks of a selection were not in the one before it: a stream that always selects the same
-    blocks gains nothing from more. A pool smaller than the selections is divided in proportion to them.
+    streams have together, ``most`` what one can use. The mean of how :class:`~nearkv.tiers.working_set.WorkingSets`
+    would divide the pool at some of the later queries: one query's working sets are noisy.
     """
     if len(chosen) < 2:
         raise ValueError("how a selection changes takes two queries or more")
-    need = (chosen >= 0).sum(axis=2).mean(axis=0)
-    if pool_blocks <= need.sum():
-        return largest_remainders(need * (pool_blocks / need.sum()), pool_blocks)
-    change = np.mean([_newly(before, after) for before, after in pairwise(chosen)], axis=0) + LEAST_CHANGE
-    room = np.maximum(most - need, 0)
-    left = min(pool_blocks - need.sum(), room.sum())
-    share = need + filled(change, room, left)
-    return largest_remainders(share, min(pool_blocks, most * len(share)))
-
-
-def _newly(before: npt.NDArray[np.int32], after: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """How many blocks of ``after`` [N, k] are not in ``before`` [N, k]: int64 [N]."""
-    known = np.zeros((len(after), int(max(before.max(initial=0), after.max(initial=0))) + 2), bool)
-    np.put_along_axis(known, before + 1, True, axis=1)
-    return np.asarray((~np.take_along_axis(known, after + 1, axis=1) & (after >= 0)).sum(axis=1), np.int64)
+    sets, divisions = WorkingSets(1), []
+    for query, selected in enumerate(chosen, 1):
+        sets.observe(0, selected)
+        if query > len(chosen) // 2 and (len(chosen) - query) % _EVERY == 0:
+            divisions.append(sets.shares(pool_blocks, most)[0])
+    return largest_remainders(np.mean(divisions, axis=0), int(divisions[0].sum()))
