@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -106,7 +107,7 @@ def measure(loaded: LoadedModel, text: Path, options: argparse.Namespace) -> dic
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
         recorder = stack.enter_context(LiveRecorder())
-        sessions, before = {}, {}
+        sessions, before, pools = {}, {}, {}
         for name in names():
             cache = nearkv.TieredCache(
                 loaded.model, f"emulated:{folder}/{name}.drive", config_of(name, loaded, options)
@@ -114,6 +115,7 @@ def measure(loaded: LoadedModel, text: Path, options: argparse.Namespace) -> dic
             sessions[name] = Session(loaded.model, stack.enter_context(cache))
             take_over(sessions[name], dense.cache, prompt)
             before[name] = path_counters(cache)
+            pools[name] = np.stack([layer.pool.quota for layer in cache.tiered_layers]) - cache.config.sink_blocks
         for token in forced:
             dense.step(token)
             logits = {name: session.step(token) for name, session in sessions.items()}
@@ -126,18 +128,23 @@ def measure(loaded: LoadedModel, text: Path, options: argparse.Namespace) -> dic
         first = next(iter(traces.values()))
         if any((trace.ranked != first.ranked).any() for trace in traces.values()):
             raise SystemExit("the selections depend on the policy: that is a defect")
-        rows = {name: row(session, dense, traces[name], before[name]) for name, session in sessions.items()}
+        rows = {
+            name: row(session, dense, traces[name], pools[name], before[name]) for name, session in sessions.items()
+        }
     return {"text": text.name, "dense_tokens_per_second": dense.tokens_per_second, "policies": rows}
 
 
-def row(session: Session, dense: Session, trace: Trace, before: dict[str, int]) -> dict[str, float]:
-    """What one policy did, beside a replay of what its cache selected."""
+def row(
+    session: Session, dense: Session, trace: Trace, pool: npt.NDArray[np.int64], before: dict[str, int]
+) -> dict[str, float]:
+    """What one policy did, beside a replay of what its cache selected with its ``pool`` [L, S] of the first step."""
     cache = session.cache
     assert isinstance(cache, nearkv.TieredCache)
     stats, steps = cache.stats, len(session.step_seconds)
-    pool = np.stack([layer.pool.quota for layer in cache.tiered_layers]) - cache.config.sink_blocks
-    replayed = replay(trace, create(cache.config.policy), pool, warm=True)
-    best = replay(trace, Belady(trace, 0), pool, warm=True)
+    replayed, best = (
+        replay(trace, policy, pool, warm=True, redivide=cache.config.redivide)
+        for policy in (create(cache.config.policy), Belady(trace, 0))
+    )
     if (stats.hits, stats.promotions, stats.demotions) != (replayed.hits, replayed.promotions, replayed.demotions):
         raise SystemExit(f"{cache.config.policy}: the cache and a replay of its selections disagree: that is a defect")
     ratios = [b / a for a, b in zip(session.step_seconds, dense.step_seconds, strict=True)]
