@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -106,45 +105,43 @@ def measure(loaded: LoadedModel, text: Path, options: argparse.Namespace) -> dic
     dense = Session(loaded.model, dense_prefill(loaded, prompt, len(prompt) + len(forced)))
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder))
-        recorder = stack.enter_context(LiveRecorder())
-        sessions, before, pools = {}, {}, {}
+        sessions, recorders, before, quotas = {}, {}, {}, {}
         for name in names():
             cache = nearkv.TieredCache(
                 loaded.model, f"emulated:{folder}/{name}.drive", config_of(name, loaded, options)
             )
             sessions[name] = Session(loaded.model, stack.enter_context(cache))
+            recorders[name] = LiveRecorder(cache)
             take_over(sessions[name], dense.cache, prompt)
+            quotas[name] = np.stack([layer.pool.quota for layer in cache.tiered_layers])
             before[name] = path_counters(cache)
-            pools[name] = np.stack([layer.pool.quota for layer in cache.tiered_layers]) - cache.config.sink_blocks
         for token in forced:
             dense.step(token)
             logits = {name: session.step(token) for name, session in sessions.items()}
             if any(not torch.equal(each, logits[names()[0]]) for each in logits.values()):
                 raise SystemExit("the logits depend on the policy: that is a defect")
         traces = {
-            name: recorder.trace(session.cache, model=loaded.model.name_or_path, text=text.name)
-            for name, session in sessions.items()
+            name: recorder.trace(model=loaded.model.name_or_path, text=text.name)
+            for name, recorder in recorders.items()
         }
         first = next(iter(traces.values()))
         if any((trace.ranked != first.ranked).any() for trace in traces.values()):
             raise SystemExit("the selections depend on the policy: that is a defect")
         rows = {
-            name: row(session, dense, traces[name], pools[name], before[name]) for name, session in sessions.items()
+            name: row(session, dense, traces[name], quotas[name], before[name]) for name, session in sessions.items()
         }
     return {"text": text.name, "dense_tokens_per_second": dense.tokens_per_second, "policies": rows}
 
 
-def row(
-    session: Session, dense: Session, trace: Trace, pool: npt.NDArray[np.int64], before: dict[str, int]
-) -> dict[str, float]:
-    """What one policy did, beside a replay of what its cache selected with its ``pool`` [L, S] of the first step."""
+def row(session: Session, dense: Session, trace: Trace, quota: np.ndarray, before: dict[str, int]) -> dict[str, float]:
+    """What one policy did, beside a replay of what its cache selected from a pool of ``quota`` [L, S] at first."""
     cache = session.cache
     assert isinstance(cache, nearkv.TieredCache)
     stats, steps = cache.stats, len(session.step_seconds)
-    replayed, best = (
-        replay(trace, policy, pool, warm=True, redivide=cache.config.redivide)
-        for policy in (create(cache.config.policy), Belady(trace, 0))
-    )
+    start: dict[str, Any] = {"pool": quota - cache.config.sink_blocks, "warm": True}
+    start["redivide"] = cache.config.redivide
+    replayed = replay(trace, create(cache.config.policy), **start)
+    best = replay(trace, Belady(trace, 0), **start)
     if (stats.hits, stats.promotions, stats.demotions) != (replayed.hits, replayed.promotions, replayed.demotions):
         raise SystemExit(f"{cache.config.policy}: the cache and a replay of its selections disagree: that is a defect")
     ratios = [b / a for a, b in zip(session.step_seconds, dense.step_seconds, strict=True)]

@@ -31,7 +31,8 @@ def ids():
 def test_live_counts_are_those_of_a_replay(model, ids, policy, pin_newest, warm_up, redivide):
     chosen = {"policy": policy, "pin_newest": pin_newest, "warm_up": warm_up, "redivide": redivide}
     cache = nearkv.TieredCache(model, MemoryDevice(), budget=BUDGET, **chosen)
-    with torch.inference_mode(), LiveRecorder() as recorder:
+    recorder = LiveRecorder(cache)
+    with torch.inference_mode():
         model(ids[:, :PROMPT], cache=cache, use_cache=True)
         cache.warm_up()
         quota = np.stack([layer.pool.quota for layer in cache.tiered_layers])
@@ -41,7 +42,7 @@ def test_live_counts_are_those_of_a_replay(model, ids, policy, pin_newest, warm_
     assert divided.sum() == quota.sum()
     assert (divided != quota).any() == bool(redivide)
     arguments = {"warm": warm_up, "pin_newest": pin_newest, "redivide": redivide}
-    result = replay(recorder.trace(cache), create(policy), quota - 1, **arguments)
+    result = replay(recorder.trace(), create(policy), quota - 1, **arguments)
     stats = cache.stats
     assert (stats.hits, stats.misses) == (result.hits, result.needed - result.hits)
     assert (stats.promotions, stats.demotions) == (result.promotions, result.demotions)

@@ -333,7 +333,6 @@ def test_the_least_fraction_that_a_refusal_names_works(blocks):
     assert capacity(trace, least) == 1
 
 
-
 def test_the_command_replays_all_policies(tmp_path):
     save(synthetic(), tmp_path / "t.trace")
     out, picture = tmp_path / "out.json", tmp_path / "out.svg"

@@ -215,6 +215,8 @@ class TieredLayer(CacheLayerMixin):
         group, wanted = queries.shape[2], int(runtime.selected_blocks(newest.tokens).min())
         sinks = runtime.config.sink_blocks
         show_prompt(runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+        for watcher in runtime.watchers:
+            watcher.prompt(self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
         self._prompt_shares = shares
         return prompt_selections(
             shares, newest.first_block, wanted=wanted, sinks=sinks, kv_heads=self.geometry.kv_heads
@@ -290,6 +292,8 @@ class TieredLayer(CacheLayerMixin):
         output = self._attention.attend(queries, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
             show_step(runtime.policy, self.layer, results, selected, priority, newest.blocks)
+            for watcher in runtime.watchers:
+                watcher.step(self.layer, results, selected, priority, newest.blocks)
             promoted, demoted = self.pool.admit(plan, buffer.bytes)
         stats.promotions += promoted
         stats.demotions += demoted

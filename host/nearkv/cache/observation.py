@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,32 @@ from nearkv.cache.tail import StreamWindows
 from nearkv.policy import Policy, uses_ranking
 from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import PRIORITY_UNIT
+
+
+class Watcher(Protocol):
+    """Gets to see what the policy of a cache sees; see :meth:`nearkv.TieredCache.watch`. It must not change it."""
+
+    def step(
+        self,
+        layer: int,
+        results: Sequence[ScoreResult | None],
+        selected: npt.NDArray[np.int32],
+        priority: npt.NDArray[np.uint32],
+        newest: npt.NDArray[np.int32],
+    ) -> None:
+        """One decode step of ``layer``, as :func:`show_step` has it."""
+
+    def prompt(
+        self,
+        layer: int,
+        shares: npt.NDArray[np.float32],
+        newest: StreamWindows,
+        *,
+        group: int,
+        wanted: int,
+        sinks: int,
+    ) -> None:
+        """The prompt's last queries, as :func:`show_prompt` has them."""
 
 
 def show_step(

@@ -16,6 +16,7 @@ from nearkv.cache.config import TierConfig
 from nearkv.cache.extents import ExtentAllocator
 from nearkv.cache.geometry import Geometry
 from nearkv.cache.hot_budget import HotBudget, selected_blocks
+from nearkv.cache.observation import Watcher
 from nearkv.cache.pool import LayerPool
 from nearkv.cache.scoring import LayerScorer
 from nearkv.cache.scoring_runtime import ScoringRuntime
@@ -49,6 +50,7 @@ class Runtime:
         self.device = device
         self.layers = list(layers)
         self.policy = create(config.policy)
+        self.watchers: list[Watcher] = []
         self.allocator = ExtentAllocator()
         self.stats = CacheStats()
         self.scoring = ScoringRuntime(config, device, len(self.layers), self.stats)

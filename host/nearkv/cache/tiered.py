@@ -12,12 +12,12 @@ from transformers.configuration_utils import PreTrainedConfig
 import nearkv_drivers
 from nearkv.cache.config import TierConfig
 from nearkv.cache.layer import TieredLayer
+from nearkv.cache.observation import Watcher
 from nearkv.cache.runtime import Runtime
 from nearkv.cache.stats import CacheStats
 from nearkv.cache.window import WindowLayer
 from nearkv.errors import UnsupportedError
 from nearkv.models import ATTENTION, TIERED, layer_plan
-from nearkv.policy import Policy
 from nearkv.tiers.emergency import EmergencyMode
 from nearkv.tiers.window_scaling import WindowPlan
 from nearkv_drivers.device import Device
@@ -68,10 +68,9 @@ class TieredCache(Cache):
         """Counters of selection and placement."""
         return self._runtime.stats
 
-    @property
-    def policy(self) -> Policy:
-        """The policy that decides which blocks stay hot."""
-        return self._runtime.policy
+    def watch(self, watcher: Watcher) -> None:
+        """Show ``watcher`` what the policy is shown from now on."""
+        self._runtime.watchers.append(watcher)
 
     @property
     def tiered_layers(self) -> list[TieredLayer]:

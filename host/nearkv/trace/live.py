@@ -1,19 +1,16 @@
-"""A trace of what running caches select: to compare what a policy did in a cache with a replay of the same steps."""
+"""A trace of what a running cache selects: to compare what a policy did in a cache with a replay of the same steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from nearkv.cache import layer as cache_layer
 from nearkv.cache import observation
 from nearkv.cache.tail import StreamWindows
 from nearkv.cache.tiered import TieredCache
-from nearkv.policy import Policy
 from nearkv.tiers.warmup import prompt_shares
 from nearkv.trace.format import Trace, TraceInfo
 from nearkv_drivers.device import ScoreResult
@@ -31,43 +28,54 @@ class _Step(NamedTuple):
     selected: tuple[Blocks, Priorities]
 
 
-class _Seen:
-    """What one policy was shown: decode steps by layer as the cache gave them, prompt steps and shares by layer."""
-
-    def __init__(self) -> None:
-        self.steps: dict[int, list[tuple[Sequence[ScoreResult | None], Blocks, tuple[Blocks, Priorities]]]] = {}
-        self.prompt: list[list[_Step]] = []
-        self.shares: list[npt.NDArray[np.float32]] = []
-
-
 class LiveRecorder:
-    """While entered, keeps what every cache shows its policy; :meth:`trace` makes a trace of it.
+    """Watches ``cache`` from now on; :meth:`trace` makes a trace of what it saw.
 
-    For caches of one sequence, longer than what its budget selects. The selections are as the caches made them: of
+    For a cache of one sequence, longer than what its budget selects. The selections are as the cache made them: of
     differing size per stream, because the KV heads of a layer share a budget.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[int, _Seen] = {}
+    def __init__(self, cache: TieredCache) -> None:
+        self._cache = cache
+        self._steps: dict[int, list[_Step]] = {}
+        self._prompt: list[list[_Step]] = []
+        self._shares: list[npt.NDArray[np.float32]] = []
+        cache.watch(self)
 
-    def __enter__(self) -> Self:
-        vars(cache_layer).update(show_step=self._show_step, show_prompt=self._show_prompt)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def step(
+        self,
+        layer: int,
+        results: Sequence[ScoreResult | None],
+        selected: Blocks,
+        priority: Priorities,
+        newest: Blocks,
     ) -> None:
-        vars(cache_layer).update(show_step=observation.show_step, show_prompt=observation.show_prompt)
+        """See Watcher."""
+        seen = _Step(observation.ranking(results), newest.copy(), (selected.copy(), priority.copy()))
+        self._steps.setdefault(layer, []).append(seen)
 
-    def trace(self, cache: TieredCache, *, model: str = "", text: str = "") -> Trace:
-        """What ``cache`` selected since its prompt's end, behind the prompt's last queries if it looked at them."""
-        seen, layers = self._seen[id(cache.policy)], cache.tiered_layers
+    def prompt(
+        self,
+        layer: int,
+        shares: npt.NDArray[np.float32],
+        newest: StreamWindows,
+        *,
+        group: int,
+        wanted: int,
+        sinks: int,
+    ) -> None:
+        """See Watcher."""
+        shown = _Shown(newest.blocks)
+        observation.show_prompt(shown, layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+        self._prompt.append(shown.steps)
+        self._shares.append(shares)
+
+    def trace(self, *, model: str = "", text: str = "") -> Trace:
+        """What the cache selected since its prompt's end, behind the prompt's last queries if it looked at them."""
+        cache, layers = self._cache, self._cache.tiered_layers
         sinks, recent = cache.config.sink_blocks, cache.config.recent_blocks + 1
-        by_layer = [
-            [_Step(observation.ranking(results), newest, selected) for results, newest, selected in steps]
-            for _, steps in sorted(seen.steps.items())
-        ]
-        steps = [list(step) for step in zip(*seen.prompt, strict=True)]
+        by_layer = [steps for _, steps in sorted(self._steps.items())]
+        steps = [list(step) for step in zip(*self._prompt, strict=True)]
         prompt_steps = len(steps)
         steps += [list(step) for step in zip(*by_layer, strict=True)]
         chosen = max(one.selected[0].shape[1] for step in steps[prompt_steps:] for one in step) - sinks
@@ -82,7 +90,7 @@ class LiveRecorder:
                 priority[t, layer, :, : blocks.shape[1]] = found
         tokens = cache.get_seq_length()
         shares = np.zeros((len(layers), streams, -(-tokens // BLOCK_TOKENS)), np.float32)
-        for layer, each in enumerate(seen.shares):
+        for layer, each in enumerate(self._shares):
             shares[layer, :, : each.shape[2]] = prompt_shares(each)
         info = TraceInfo(
             model=model, text=text, scorer=f"int{cache.bits}", layers=len(layers), streams=streams,
@@ -91,31 +99,6 @@ class LiveRecorder:
         )  # fmt: skip
         visible = np.arange(tokens - len(rows) + 1, tokens + 1, dtype=np.uint32)
         return Trace(info, ranked, priority, visible, shares)
-
-    def _show_step(
-        self,
-        policy: Policy,
-        layer: int,
-        results: Sequence[ScoreResult | None],
-        selected: Blocks,
-        priority: Priorities,
-        newest: Blocks,
-    ) -> None:
-        kept = results, newest.copy(), (selected.copy(), priority.copy())
-        self._of(policy).steps.setdefault(layer, []).append(kept)
-        observation.show_step(policy, layer, results, selected, priority, newest)
-
-    def _show_prompt(
-        self, policy: Policy, layer: int, shares: npt.NDArray[np.float32], newest: StreamWindows, **settings: Any
-    ) -> None:
-        shown = _Shown(newest.blocks)
-        observation.show_prompt(shown, layer, shares, newest, **settings)
-        self._of(policy).prompt.append(shown.steps)
-        self._of(policy).shares.append(shares)
-        observation.show_prompt(policy, layer, shares, newest, **settings)
-
-    def _of(self, policy: Policy) -> _Seen:
-        return self._seen.setdefault(id(policy), _Seen())
 
 
 class _Shown:
