@@ -212,6 +212,22 @@ def test_alpha_bounds_what_is_hot_and_follows_the_context(tmp_path):
     assert run.cache.stats.demotions > 0
 
 
+def test_a_layer_gets_slots_only_after_another_gave_them_up(tmp_path):
+    run = Run(tmp_path, 8, dram_limit=SMALLEST + 10 * LAYERS * BATCH * KV_HEADS * BLOCK, redivide=2)
+    run.forward(1200)
+    draw = lambda *shape: torch.randn(BATCH, *shape, generator=run.generator)  # noqa: E731
+    still, totals = draw(HEADS, 1, HEAD_DIM), set()
+    for _ in range(40):
+        for number, layer in enumerate(run.cache.layers):
+            layer.update(draw(KV_HEADS, 1, HEAD_DIM), draw(KV_HEADS, 1, HEAD_DIM))
+            layer.attend(MODULE, draw(HEADS, 1, HEAD_DIM) if number == 0 else still, None, HEAD_DIM**-0.5)
+            run.check_dram()
+            totals.add(int(sum(each.pool.quota.sum() for each in run.cache.layers)))
+    first, second = (layer.pool.quota.sum() for layer in run.cache.layers)
+    assert first > second + 8  # its selections change, the other's stand still
+    assert max(totals) == first + second
+
+
 def test_an_emergency_moves_alpha_and_encodes_new_prompts_in_fewer_bits(tmp_path):
     mode = emergency(0.5, bits=8)
     assert mode.link.share == 1

@@ -191,7 +191,7 @@ def test_warm_up_gives_more_of_the_pool_to_streams_that_change():
     assert shares.shape == (3, 2)
     assert shares.sum() == 10 * 6
     assert shares[0].max() < shares[1:].min()
-    assert len(np.unique(shares[1:])) > 1
+    assert len(np.unique(warm_shares(trace, 15)[1:])) > 1
     equal, divided = (replay(trace, Lookahead(), pool, warm=True) for pool in (10, shares))
     assert divided.hits > equal.hits
     plan = np.array([[4, 4], [16, 15], [11, 10]])
@@ -345,6 +345,22 @@ def test_the_command_replays_all_policies(tmp_path):
         assert {"hit_rate", "bytes_from_drive", "promotions", "demotions", "belady_hit_rate"} <= set(row)
         assert 0 < row["hit_rate"] <= row["belady_hit_rate"] < 1
     assert picture.read_text().startswith("<?xml")
+
+
+def test_a_pool_that_follows_the_decode_misses_less_and_takes_no_block_more(tmp_path):
+    trace = synthetic(seed=4, steps=120, layers=3, streams=2)
+    trace.ranked[20:, 0] = trace.ranked[20, 0]  # a layer that changes only while the prompt is read
+    save(trace, tmp_path / "t.trace")
+    found = []
+    for more in ([], ["--redivide", "8"]):
+        out = tmp_path / "out.json"
+        arguments = ["replay", str(tmp_path / "t.trace"), "--policy", "lru", "--warm", "--json", str(out), *more]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+        found.append(json.loads(out.read_text())["lru"])
+    still, followed = found
+    assert followed["bytes_from_drive"] < 0.95 * still["bytes_from_drive"]
+    assert followed["pool_blocks"] == still["pool_blocks"]
 
 
 def test_the_command_plans_windows_and_replays_them(tmp_path):
