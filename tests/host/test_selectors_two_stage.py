@@ -27,7 +27,7 @@ def test_the_share_grows_at_once_where_mass_is_lost_and_settles_below_the_stated
     share = CandidateShare(loss=0.01, fraction=0.25)
     losses, audits = [], 0
     for _ in range(32 * 40):
-        lost = max(0.0, 0.5 - share.fraction) / 10
+        lost = max(0.0, 0.5 - share.fraction[0]) / 10
         if share.audit_due():
             audits += 1
             share.audited(0.9, 0.9 * (1 - lost))
@@ -59,3 +59,14 @@ def test_streams_are_steered_apart_and_one_that_was_not_asked_stays():
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(ValueError, match="must lie"):
         CandidateShare(**change)
+
+
+def test_losses_that_are_rare_but_large_are_steered_by_their_mean():
+    rng, share, lost = np.random.default_rng(0), CandidateShare(loss=0.01, streams=200), []
+    for step in range(1024):
+        rare = np.where(rng.random(200) < 0.1, 0.8, 0.005) * np.exp(-6 * share.fraction) * (1 - share.fraction)
+        if step >= 128:
+            lost.append(rare.mean())
+        if share.audit_due():
+            share.audited(np.ones(200), 1 - rare)
+    assert np.mean(lost) < 0.015
