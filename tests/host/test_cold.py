@@ -32,7 +32,6 @@ from tests.host.test_live_invariants import (
     KV_HEADS,
     LAYERS,
     OPERATION,
-    UNLIMITED,
     Run,
     emergency,
 )
@@ -117,9 +116,7 @@ class ColdRun(Run):
 
     def check(self):
         """DRAM holds no byte too many, hot blocks are exact or decoded, and the drive has every block's codes."""
-        dram, limit = self.cache.dram_bytes(), self.cache.config.dram_limit
-        if limit is not None:
-            assert sum(nbytes for tier, nbytes in dram.items() if tier not in UNLIMITED) <= limit, dram
+        self.check_dram()
         for number, layer in enumerate(self.cache.layers):
             assert layer.store.cold.nbytes >= layer.store.sealed.max() * BATCH * KV_HEADS * 128
             first = layer.tail.streams.first_block
@@ -180,18 +177,7 @@ def test_nothing_is_lost_and_the_budget_holds(
             folder, seed, mode, dram_limit=limit, alpha=alpha, policy=policy, beta=beta, expected_tokens=expected,
             cold_bits=bits, layout=layout,
         )  # fmt: skip
-        run.forward(prompt)
-        for kind, value in [("steps", 1), *operations]:
-            if kind == "load" and mode is not None:
-                mode.update(BATCH + 30, value)  # another cache's batch
-            elif kind == "prompt":
-                run.forward(value)
-            run.failing = kind == "failing step"
-            for _ in range(value if kind == "steps" else 1):
-                run.forward(1)
-            run.check()
-        run.cache.close()
-        run.device.close()
+        run.play(prompt, operations, mode)
 
 
 def test_the_smallest_limit_is_the_least_that_works(tmp_path):

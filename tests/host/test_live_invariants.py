@@ -76,6 +76,21 @@ class Run:
             if tokens == 1:  # a prefill may have more on its way to the drive
                 self.check_dram()
 
+    def play(self, prompt, operations, mode):
+        """A prompt of so many tokens, then ``operations``, checked after every step; then the end."""
+        self.forward(prompt)
+        for kind, value in [("steps", 1), *operations]:
+            if kind == "load" and mode is not None:
+                mode.update(BATCH + 30, value)  # another cache's batch
+            elif kind == "prompt":
+                self.forward(value)
+            self.failing = kind == "failing step"
+            for _ in range(value if kind == "steps" else 1):
+                self.forward(1)
+                self.check()
+        self.cache.close()
+        self.device.close()
+
     def block(self, number, stream, block):
         """What a block must hold: uint8 [block bytes]."""
         sequence, head = divmod(stream, KV_HEADS)
@@ -163,18 +178,7 @@ def test_nothing_is_lost_and_the_budget_holds(seed, prompt, spare, alpha, watche
             WindowPlan("drawn", blocks, blocks).save(plan)
         limit = SMALLEST + spare * 7919
         run = Run(folder, seed, mode, dram_limit=limit, alpha=alpha, window_plan=plan, **chosen)
-        run.forward(prompt)
-        for kind, value in [("steps", 1), *operations]:
-            if kind == "load" and mode is not None:
-                mode.update(BATCH + 30, value)  # another cache's batch
-            elif kind == "prompt":
-                run.forward(value)
-            run.failing = kind == "failing step"
-            for _ in range(value if kind == "steps" else 1):
-                run.forward(1)
-                run.check()
-        run.cache.close()
-        run.device.close()
+        run.play(prompt, operations, mode)
 
 
 def test_the_smallest_limit_is_the_least_that_works(tmp_path):

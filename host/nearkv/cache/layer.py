@@ -14,7 +14,7 @@ from nearkv.cache.attend import Queries, decode_attention
 from nearkv.cache.buffers import BlockBuffer, aligned_blocks
 from nearkv.cache.drive_order import drive_order
 from nearkv.cache.geometry import Geometry
-from nearkv.cache.observation import prompt_selections, show_prompt, show_step
+from nearkv.cache.observation import DecodeStep, PromptEnd, prompt_selections, show_prompt, show_step
 from nearkv.cache.padding import left_padding, realign
 from nearkv.cache.placement import PromptQueries, newest_placement, prompt_block_shares, prompt_placement
 from nearkv.cache.pool import LayerPool, Plan
@@ -225,9 +225,10 @@ class TieredLayer(CacheLayerMixin):
         shares = prompt_block_shares(self.scorer, queries, newest, self._prompt.scale, mass)
         group, wanted = queries.shape[2], int(runtime.selected_blocks(newest.tokens).min())
         sinks = runtime.config.sink_blocks
-        show_prompt(runtime.policy, self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+        end = PromptEnd(shares, newest, group, wanted, sinks)
+        show_prompt(runtime.policy, self.layer, end)
         for watcher in runtime.watchers:
-            watcher.prompt(self.layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+            watcher.prompt(self.layer, end)
         self._prompt_shares = shares
         return prompt_selections(
             shares, newest.first_block, wanted=wanted, sinks=sinks, kv_heads=self.geometry.kv_heads
@@ -302,9 +303,10 @@ class TieredLayer(CacheLayerMixin):
             self._fetch(plan, buffer)
         output = self._attention.attend(queries, plan, self.pool, buffer, scale)
         with stats.timed("admit"):
-            show_step(runtime.policy, self.layer, results, selected, priority, newest.blocks)
+            step = DecodeStep(results, selected, priority, newest.blocks)
+            show_step(runtime.policy, self.layer, step)
             for watcher in runtime.watchers:
-                watcher.step(self.layer, results, selected, priority, newest.blocks)
+                watcher.step(self.layer, step)
             promoted, demoted = self.pool.admit(plan, buffer.bytes)
         stats.promotions += promoted
         stats.demotions += demoted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,69 +15,59 @@ from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import PRIORITY_UNIT
 
 
+class DecodeStep(NamedTuple):
+    """One decode step of a layer: ``selected`` blocks int32 [S, k] with ``priority`` uint32 [S, k], -1 padded.
+
+    The ``newest`` blocks int32 [S, n], which no device scores, are read as well. ``results`` rank more blocks.
+    """
+
+    results: Sequence[ScoreResult | None]
+    selected: npt.NDArray[np.int32]
+    priority: npt.NDArray[np.uint32]
+    newest: npt.NDArray[np.int32]
+
+
+class PromptEnd(NamedTuple):
+    """A layer's last queries of a prompt, which would have selected ``wanted`` blocks each, ``sinks`` included.
+
+    ``shares`` float32 [S, P, blocks] are the means over ``group`` query heads of the shares of the attention mass;
+    ``newest`` are the windows of newest tokens behind those blocks.
+    """
+
+    shares: npt.NDArray[np.float32]
+    newest: StreamWindows
+    group: int
+    wanted: int
+    sinks: int
+
+
 class Watcher(Protocol):
     """Gets to see what the policy of a cache sees; see :meth:`nearkv.TieredCache.watch`. It must not change it."""
 
-    def step(
-        self,
-        layer: int,
-        results: Sequence[ScoreResult | None],
-        selected: npt.NDArray[np.int32],
-        priority: npt.NDArray[np.uint32],
-        newest: npt.NDArray[np.int32],
-    ) -> None:
-        """One decode step of ``layer``, as :func:`show_step` has it."""
+    def step(self, layer: int, step: DecodeStep) -> None:
+        """A decode step of ``layer``."""
 
-    def prompt(
-        self,
-        layer: int,
-        shares: npt.NDArray[np.float32],
-        newest: StreamWindows,
-        *,
-        group: int,
-        wanted: int,
-        sinks: int,
-    ) -> None:
-        """The prompt's last queries, as :func:`show_prompt` has them."""
+    def prompt(self, layer: int, end: PromptEnd) -> None:
+        """The end of a prompt, once ``layer`` has scored it."""
 
 
-def show_step(
-    policy: Policy,
-    layer: int,
-    results: Sequence[ScoreResult | None],
-    selected: npt.NDArray[np.int32],
-    priority: npt.NDArray[np.uint32],
-    newest: npt.NDArray[np.int32],
-) -> None:
-    """One decode step of ``layer``: ``selected`` blocks [S, k] with ``priority``, and the ``newest`` [S, n] as well.
-
-    The newest blocks, which no device scores, have priority 0. ``results`` go further down the ranking.
-    """
+def show_step(policy: Policy, layer: int, step: DecodeStep) -> None:
+    """Let ``policy`` learn a decode step of ``layer``; the newest blocks count as selected, with priority 0."""
     if uses_ranking(policy):
-        policy.rank(layer, *ranking(results))
-    always = np.zeros(newest.shape, np.uint32)
-    policy.observe(layer, np.concatenate([newest, selected], axis=1), np.concatenate([always, priority], axis=1))
+        policy.rank(layer, *ranking(step.results))
+    always = np.zeros(step.newest.shape, np.uint32)
+    selected = np.concatenate([step.newest, step.selected], axis=1)
+    policy.observe(layer, selected, np.concatenate([always, step.priority], axis=1))
 
 
-def show_prompt(
-    policy: Policy,
-    layer: int,
-    shares: npt.NDArray[np.float32],
-    newest: StreamWindows,
-    *,
-    group: int,
-    wanted: int,
-    sinks: int,
-) -> None:
-    """The prompt's last queries as if they had been decode steps that select ``wanted`` blocks, sinks included.
-
-    ``shares`` [S, P, blocks] are the means over ``group`` query heads of the shares of the attention mass.
-    """
+def show_prompt(policy: Policy, layer: int, end: PromptEnd) -> None:
+    """Let ``policy`` learn the prompt's last queries of ``layer`` as if they had been decode steps."""
+    shares, newest, wanted = end.shares, end.newest, end.wanted
     index = np.arange(shares.shape[2])
     key = np.where(index < newest.first_block[:, None, None], shares, np.float32(-1))
-    key[:, :, :sinks] += 2  # always selected, where they exist
+    key[:, :, : end.sinks] += 2  # always selected, where they exist
     order = np.argsort(-key, axis=2, kind="stable")[:, :, : 2 * wanted].astype(np.int32)
-    units = np.rint(np.take_along_axis(shares, order, axis=2).astype(np.float64) * group * PRIORITY_UNIT)
+    units = np.rint(np.take_along_axis(shares, order, axis=2).astype(np.float64) * end.group * PRIORITY_UNIT)
     priority = np.minimum(units, 2**32 - 1).astype(np.uint32)
     ranked = np.where(order < newest.first_block[:, None, None], order, np.int32(-1))
     always = np.zeros(newest.blocks.shape, np.uint32)

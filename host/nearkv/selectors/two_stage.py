@@ -17,12 +17,12 @@ AIM = 0.7
 
 
 class CandidateShare:
-    """The shares of candidates of ``streams`` streams, each steered so that its lost mass stays below ``loss`` on average.
+    """The shares of candidates of ``streams`` streams, each steered so that it loses less than ``loss`` on average.
 
     Every ``audit_every`` steps, and more often before the first of those, :meth:`audit_due` asks for a step that scores
     all blocks; :meth:`audited` learns from it. A share grows when the running mean of its losses is too high, and
-    shrinks slowly while that is below half of what is aimed at: a loss that is rare but large counts as much as it costs. ``phase`` shifts the audits after the first ones, so that not all layers
-    have theirs in the same step.
+    shrinks slowly while that is below half of what is aimed at: a loss that is rare but large counts as much as it
+    costs. ``phase`` shifts the audits after the first ones, so that not all layers have theirs in the same step.
     """
 
     def __init__(

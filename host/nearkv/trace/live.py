@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nearkv.cache import observation
-from nearkv.cache.tail import StreamWindows
+from nearkv.cache.observation import DecodeStep, PromptEnd
 from nearkv.cache.tiered import TieredCache
 from nearkv.tiers.warmup import prompt_shares
 from nearkv.trace.format import Trace, TraceInfo
-from nearkv_drivers.device import ScoreResult
 from nearkv_drivers.wire import BLOCK_TOKENS
 
 Blocks = npt.NDArray[np.int32]
@@ -42,33 +40,19 @@ class LiveRecorder:
         self._shares: list[npt.NDArray[np.float32]] = []
         cache.watch(self)
 
-    def step(
-        self,
-        layer: int,
-        results: Sequence[ScoreResult | None],
-        selected: Blocks,
-        priority: Priorities,
-        newest: Blocks,
-    ) -> None:
+    def step(self, layer: int, step: DecodeStep) -> None:
         """See Watcher."""
-        seen = _Step(observation.ranking(results), newest.copy(), (selected.copy(), priority.copy()))
+        seen = _Step(
+            observation.ranking(step.results), step.newest.copy(), (step.selected.copy(), step.priority.copy())
+        )
         self._steps.setdefault(layer, []).append(seen)
 
-    def prompt(
-        self,
-        layer: int,
-        shares: npt.NDArray[np.float32],
-        newest: StreamWindows,
-        *,
-        group: int,
-        wanted: int,
-        sinks: int,
-    ) -> None:
+    def prompt(self, layer: int, end: PromptEnd) -> None:
         """See Watcher."""
-        shown = _Shown(newest.blocks)
-        observation.show_prompt(shown, layer, shares, newest, group=group, wanted=wanted, sinks=sinks)
+        shown = _Shown(end.newest.blocks)
+        observation.show_prompt(shown, layer, end)
         self._prompt.append(shown.steps)
-        self._shares.append(shares)
+        self._shares.append(end.shares)
 
     def trace(self, *, model: str = "", text: str = "") -> Trace:
         """What the cache selected since its prompt's end, behind the prompt's last queries if it looked at them."""
