@@ -11,7 +11,6 @@ machine whose own speed drifts. Differences are to the dense cache and to the ca
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from rich.table import Table
 from transformers import PreTrainedModel, StaticCache
 
 import nearkv
+from nearkv.files import write_json
 from nearkv.loading import load
 from nearkv.report import path_counters
 from nearkv.session import Session
@@ -136,9 +136,8 @@ def main() -> None:
         results[path.name] = measure(loaded.model, ids, options)
         console.print(table(path.name, results[path.name]))
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
         settings = {key: str(value) for key, value in vars(options).items() if key not in ("json", "texts", "folder")}
-        options.json.write_text(json.dumps({"settings": settings, "texts": results}, indent=1) + "\n")
+        write_json(options.json, {"settings": settings, "texts": results})
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from nearkv import session as sessions
 from nearkv.cache import layer as tiered
 from nearkv.cli.options import default_device
 from nearkv.cli.tier_options import TierOptions
+from nearkv.files import write_json
 from nearkv.loading import LoadedModel, load
 from nearkv.report import kv_bytes_per_token
 from nearkv.tiers.layout import LAYOUTS
@@ -148,7 +149,7 @@ def main(output: str, context: str, steps: str, chunk: str, drams: str, *texts: 
     result: dict[str, Any] = {"context": int(context), "steps": int(steps), "chunk": int(chunk)}
     for text in map(Path, texts):
         result[text.name] = measure(loaded, text, int(context), int(steps), drams.split(","))
-        Path(output).write_text(json.dumps(result, indent=1) + "\n")
+        write_json(output, result)
         print(text.name, json.dumps(result[text.name], indent=1), flush=True)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nearkv.cache.config import TierConfig
+from nearkv.files import write_json
 from nearkv.policy import Lookahead
 from nearkv.tiers.layout import NEIGHBOURS, ReadCost, co_selection, pack_together, read_cost
 from nearkv.tiers.window_scaling import WindowProfile, plan, together, uniform
@@ -94,9 +95,8 @@ def main(output: str, *paths: str) -> None:
             profile = together([profiles[other] for other in learnt])
             for fraction in FRACTIONS[1:]:
                 result["windows"][f"{'+'.join(learnt)} -> {name} at {fraction:g}"] = windows(profile, trace, fraction)
-    text = json.dumps(result, indent=1)
-    Path(output).write_text(text + "\n")
-    print(text)
+    write_json(output, result)
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from nearkv.cache.geometry import Geometry
 from nearkv.cache.scoring import LayerScorer, Question
 from nearkv.cache.selection import MOST_OF_ONE_HEAD, select
 from nearkv.cache.store import LayerStore
+from nearkv.files import write_json
 from nearkv.selectors import SUMMARIES
 from nearkv.selectors.base import exact_log_mass
 from nearkv.selectors.mass import group_share
@@ -197,9 +198,8 @@ def main() -> None:
                 layers.append((layer, layer.questions(grouped[:, :, -options.steps :])))
             result[name] = measure(device, layers, name)
         result["streams"] = len(layers) * keys.shape[1]
-    text = json.dumps(result, indent=1)
-    options.output.write_text(text + "\n")
-    print(text)
+    write_json(options.output, result)
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nearkv_drivers import _kernel, native
+from nearkv_drivers import native
 from nearkv_drivers.device import Mode, ScoreResult
+from nearkv_drivers.extension import kernel as _kernel
 from nearkv_drivers.kernel import Command
 from nearkv_drivers.wire import Scores
 

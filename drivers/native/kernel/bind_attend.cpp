@@ -13,7 +13,7 @@ namespace nearkv {
 namespace {
 
 using Queries = HostArray<const float, nb::ndim<3>, nb::c_contig>;
-using Table = HostArray<const uint64_t, nb::ndim<2>, nb::c_contig>;
+using Blocks = Table<const uint64_t>;
 using Addresses = HostArray<const uint64_t, nb::ndim<1>, nb::c_contig>;
 using Counts = HostArray<const int64_t, nb::ndim<1>, nb::c_contig>;
 
@@ -47,7 +47,7 @@ AttendInput input_of(const Queries& queries, const Addresses& tails, const Count
           tails.data(),   tail_tokens.data()};
 }
 
-nb::object py_attend(const Queries& queries, const Table& blocks, const Addresses& tails,
+nb::object py_attend(const Queries& queries, const Blocks& blocks, const Addresses& tails,
                      const Counts& tail_tokens, const std::string& dtype, double scale,
                      const std::string& isa) {
   AttendInput input = input_of(queries, tails, tail_tokens, dtype, scale);

@@ -9,11 +9,6 @@
 namespace nearkv {
 namespace {
 
-template <typename T>
-using Table = HostArray<T, nb::ndim<2>, nb::c_contig>;
-template <typename T>
-using Stack = HostArray<T, nb::ndim<3>, nb::c_contig>;
-
 // The books of all streams of a layer.
 class Books {
  public:

@@ -13,19 +13,12 @@
 namespace nearkv {
 namespace {
 
-template <typename T>
-using Table = HostArray<T, nb::ndim<2>, nb::c_contig>;
-template <typename T>
-using Vector = HostArray<T, nb::ndim<1>, nb::c_contig>;
-template <typename T>
-using BlockTable = HostArray<T, nb::ndim<3>, nb::c_contig>;
-
 void check_shape(const char* name, bool fits) {
   if (!fits) throw ContractError(std::string(name) + " does not have the pool's shape");
 }
 
 // Where the bytes of block `column` of `stream` lie.
-uint64_t address_in(const BlockTable<const uint8_t>& blocks, size_t stream, size_t column) {
+uint64_t address_in(const Stack<const uint8_t>& blocks, size_t stream, size_t column) {
   return reinterpret_cast<uintptr_t>(blocks.data() +
                                      (stream * blocks.shape(1) + column) * blocks.shape(2));
 }
@@ -105,7 +98,7 @@ std::tuple<size_t, size_t> py_admit(const Table<int32_t>& resident, const Table<
                                     const Table<const int32_t>& selected,
                                     const Table<const int64_t>& slot,
                                     const Table<const int64_t>& values, int32_t pinned,
-                                    const BlockTable<const uint8_t>& fetched) {
+                                    const Stack<const uint8_t>& fetched) {
   const size_t streams = resident.shape(0), slots = resident.shape(1), count = selected.shape(1);
   check_shape("where", where.shape(0) == streams);
   check_shape("addresses", addresses.shape(0) == streams && addresses.shape(1) == slots);

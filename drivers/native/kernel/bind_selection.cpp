@@ -15,13 +15,11 @@
 namespace nearkv {
 namespace {
 
-template <typename T>
-using Vector = HostArray<const T, nb::ndim<1>, nb::c_contig>;
-using Ranks = std::optional<Vector<uint32_t>>;
+using Ranks = std::optional<Vector<const uint32_t>>;
 
 std::vector<RankedBlocks> ranked_blocks(const std::vector<Ranks>& positions,
                                         const std::vector<Ranks>& priorities,
-                                        const Vector<int64_t>& candidates) {
+                                        const Vector<const int64_t>& candidates) {
   if (priorities.size() != positions.size() || candidates.shape(0) != positions.size())
     throw ContractError("positions, priorities and candidates must be of equally many streams");
   std::vector<RankedBlocks> streams;
@@ -41,8 +39,8 @@ std::vector<RankedBlocks> ranked_blocks(const std::vector<Ranks>& positions,
 
 std::tuple<nb::object, nb::object> py_share_budget(const std::vector<Ranks>& positions,
                                                    const std::vector<Ranks>& priorities,
-                                                   const Vector<int64_t>& candidates, size_t room,
-                                                   uint32_t sinks) {
+                                                   const Vector<const int64_t>& candidates,
+                                                   size_t room, uint32_t sinks) {
   const auto streams = ranked_blocks(positions, priorities, candidates);
   const auto chosen = share_budget(streams, room, sinks);
   std::vector<size_t> count(streams.size(), sinks);

@@ -9,13 +9,6 @@
 namespace nearkv {
 namespace {
 
-template <typename T>
-using Vector = HostArray<const T, nb::ndim<1>, nb::c_contig>;
-template <typename T>
-using Table = HostArray<const T, nb::ndim<2>, nb::c_contig>;
-template <typename T>
-using Stack = HostArray<const T, nb::ndim<3>, nb::c_contig>;
-
 // Rows of a task, below which a thread of its own does not pay.
 constexpr size_t kLeastRows = 512;
 
@@ -23,7 +16,7 @@ void require(bool fits, const char* what) {
   if (!fits) throw ContractError(std::string(what) + " does not fit the other arrays");
 }
 
-size_t widest(const Vector<int64_t>& counts, size_t most) {
+size_t widest(const Vector<const int64_t>& counts, size_t most) {
   int64_t width = 0;
   for (size_t i = 0; i < counts.shape(0); ++i) {
     const int64_t count = counts.data()[i];
@@ -43,15 +36,16 @@ void for_each_stream(size_t streams, size_t width, Work work) {
 }
 
 // What the kernel sees as a value of a row: halves come as their bits.
-const uint8_t* values(const Stack<uint8_t>& rows) { return rows.data(); }
-const Half* values(const Stack<uint16_t>& rows) {
+const uint8_t* values(const Stack<const uint8_t>& rows) { return rows.data(); }
+const Half* values(const Stack<const uint16_t>& rows) {
   return reinterpret_cast<const Half*>(rows.data());
 }
-const float* values(const Stack<float>& rows) { return rows.data(); }
+const float* values(const Stack<const float>& rows) { return rows.data(); }
 
 template <typename T>
-nb::object py_summary_products(const Stack<T>& rows, const Vector<int64_t>& streams,
-                               const Vector<int64_t>& counts, const Stack<float>& features) {
+nb::object py_summary_products(const Stack<const T>& rows, const Vector<const int64_t>& streams,
+                               const Vector<const int64_t>& counts,
+                               const Stack<const float>& features) {
   const size_t asked = streams.shape(0), group = features.shape(1), width = rows.shape(2);
   require(counts.shape(0) == asked && features.shape(0) == asked, "the number of streams");
   require(features.shape(2) == width, "the width of a row");
@@ -70,8 +64,9 @@ nb::object py_summary_products(const Stack<T>& rows, const Vector<int64_t>& stre
   return to_numpy(std::move(products), {asked, group, most});
 }
 
-nb::object py_summary_shares(const Stack<float>& log_mass, const Vector<int64_t>& counts,
-                             const Table<float>& outside) {
+nb::object py_summary_shares(const Stack<const float>& log_mass,
+                             const Vector<const int64_t>& counts,
+                             const Table<const float>& outside) {
   const size_t asked = log_mass.shape(0), group = log_mass.shape(1), most = log_mass.shape(2);
   require(counts.shape(0) == asked, "the number of streams");
   require(outside.shape(0) == asked && outside.shape(1) == group, "outside");
@@ -85,8 +80,9 @@ nb::object py_summary_shares(const Stack<float>& log_mass, const Vector<int64_t>
   return to_numpy(std::move(shares), {asked, most});
 }
 
-nb::object py_choose_candidates(const Table<float>& shares, const Vector<int64_t>& counts,
-                                const Vector<double>& fractions, size_t sinks) {
+nb::object py_choose_candidates(const Table<const float>& shares,
+                                const Vector<const int64_t>& counts,
+                                const Vector<const double>& fractions, size_t sinks) {
   const size_t asked = shares.shape(0), most = shares.shape(1);
   require(counts.shape(0) == asked && fractions.shape(0) == asked, "the number of streams");
   widest(counts, most);

@@ -18,6 +18,13 @@ namespace nb = nanobind;
 template <typename T, typename... Traits>
 using HostArray = nb::ndarray<T, nb::device::cpu, Traits...>;
 
+template <typename T>
+using Vector = HostArray<T, nb::ndim<1>, nb::c_contig>;
+template <typename T>
+using Table = HostArray<T, nb::ndim<2>, nb::c_contig>;
+template <typename T>
+using Stack = HostArray<T, nb::ndim<3>, nb::c_contig>;
+
 // A NumPy array that owns `values`.
 template <typename T>
 nb::object to_numpy(std::vector<T>&& values, std::initializer_list<size_t> shape) {

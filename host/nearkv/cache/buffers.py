@@ -32,7 +32,7 @@ class BlockBuffer:
         self._copied: torch.cuda.Event | None = None
         self.blocks = 0
         self.bytes: npt.NDArray[np.uint8] = np.empty((geometry.streams, 0, geometry.kv_block_bytes), np.uint8)
-        self._grid = block_grid(self.bytes)
+        self.grid = block_grid(self.bytes)
 
     @property
     def nbytes(self) -> int:
@@ -57,7 +57,7 @@ class BlockBuffer:
         self.blocks = blocks
         shape = (self.geometry.streams, blocks, self.geometry.kv_block_bytes)
         self.bytes = aligned_bytes(int(np.prod(shape)), pinned=self._pinned).reshape(shape)
-        self._grid = block_grid(self.bytes)
+        self.grid = block_grid(self.bytes)
 
     def tokens(self) -> torch.Tensor:
         """View [batch, kv_heads, blocks, 32, 2, head_dim] of the blocks' tokens (K at index 0, V at 1)."""
@@ -84,12 +84,7 @@ class BlockBuffer:
 
     def addresses(self, streams: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """Host address of each (stream, position) block."""
-        return self._grid[streams, positions]
-
-    @property
-    def grid(self) -> npt.NDArray[np.uint64]:
-        """Host address of every block: uint64 [S, blocks]."""
-        return self._grid
+        return self.grid[streams, positions]
 
 
 def token_view(blocks: npt.NDArray[np.uint8], geometry: Geometry) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -62,24 +62,33 @@ def show_step(policy: Policy, layer: int, step: DecodeStep) -> None:
 
 def show_prompt(policy: Policy, layer: int, end: PromptEnd) -> None:
     """Let ``policy`` learn the prompt's last queries of ``layer`` as if they had been decode steps."""
-    shares, newest, wanted = end.shares, end.newest, end.wanted
+    newest, wanted = end.newest.blocks, end.wanted
+    always = np.zeros(newest.shape, np.uint32)
+    for blocks, priority in prompt_rankings(end):
+        if uses_ranking(policy):
+            policy.rank(layer, blocks, priority)
+        policy.observe(
+            layer,
+            np.concatenate([newest, blocks[:, :wanted]], axis=1),
+            np.concatenate([always, priority[:, :wanted]], axis=1),
+        )
+
+
+def prompt_rankings(end: PromptEnd) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]]:
+    """What a scorer would have ranked for each of the prompt's last queries, in order: blocks and priorities [S, n].
+
+    Sinks come first; the first ``end.wanted`` blocks are what would have been selected. -1 padded.
+    """
+    shares, newest = end.shares, end.newest
     index = np.arange(shares.shape[2])
     key = np.where(index < newest.first_block[:, None, None], shares, np.float32(-1))
     key[:, :, : end.sinks] += 2  # always selected, where they exist
-    order = np.argsort(-key, axis=2, kind="stable")[:, :, : 2 * wanted].astype(np.int32)
+    order = np.argsort(-key, axis=2, kind="stable")[:, :, : 2 * end.wanted].astype(np.int32)
     units = np.rint(np.take_along_axis(shares, order, axis=2).astype(np.float64) * end.group * PRIORITY_UNIT)
     priority = np.minimum(units, 2**32 - 1).astype(np.uint32)
     ranked = np.where(order < newest.first_block[:, None, None], order, np.int32(-1))
-    always = np.zeros(newest.blocks.shape, np.uint32)
-    for step in range(shares.shape[1]):
-        blocks, found = ranked[:, step], priority[:, step]
-        if uses_ranking(policy):
-            policy.rank(layer, blocks, found)
-        policy.observe(
-            layer,
-            np.concatenate([newest.blocks, blocks[:, :wanted]], axis=1),
-            np.concatenate([always, found[:, :wanted]], axis=1),
-        )
+    for query in range(shares.shape[1]):
+        yield ranked[:, query], priority[:, query]
 
 
 def prompt_selections(

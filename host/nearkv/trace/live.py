@@ -49,9 +49,13 @@ class LiveRecorder:
 
     def prompt(self, layer: int, end: PromptEnd) -> None:
         """See Watcher."""
-        shown = _Shown(end.newest.blocks)
-        observation.show_prompt(shown, layer, end)
-        self._prompt.append(shown.steps)
+        newest, wanted = end.newest.blocks, end.wanted
+        self._prompt.append(
+            [
+                _Step((blocks, priority), newest, (blocks[:, :wanted], priority[:, :wanted]))
+                for blocks, priority in observation.prompt_rankings(end)
+            ]
+        )
         self._shares.append(end.shares)
 
     def trace(self, *, model: str = "", text: str = "") -> Trace:
@@ -83,29 +87,6 @@ class LiveRecorder:
         )  # fmt: skip
         visible = np.arange(tokens - len(rows) + 1, tokens + 1, dtype=np.uint32)
         return Trace(info, ranked, priority, visible, shares)
-
-
-class _Shown:
-    """A policy that keeps the steps it is shown, of which the first blocks are ``newest`` [S, n]."""
-
-    def __init__(self, newest: Blocks) -> None:
-        self._newest = newest
-        self._ranked: tuple[Blocks, Priorities] | None = None
-        self.steps: list[_Step] = []
-
-    def rank(self, layer: int, ranked: Blocks, priority: Priorities) -> None:
-        self._ranked = ranked, priority
-
-    def observe(self, layer: int, selected: Blocks, priority: Priorities) -> None:
-        assert self._ranked is not None
-        n = self._newest.shape[1]
-        self.steps.append(_Step(self._ranked, self._newest, (selected[:, n:], priority[:, n:])))
-
-    def values(self, layer: int, blocks: Blocks) -> npt.NDArray[np.int64]:
-        raise NotImplementedError("a recorder has no opinion")
-
-    def forget(self, layer: int, stream: int) -> None:
-        raise NotImplementedError("a recorder forgets nothing")
 
 
 def _row(step: _Step, sinks: int, recent: int, chosen: int) -> tuple[Blocks, Priorities]:

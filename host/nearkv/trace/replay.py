@@ -120,7 +120,8 @@ def replay(
         result.misses_by_step.append(int((missed >= 0).sum()))
         result.misses_by_stream += (missed >= 0).sum(axis=1).reshape(result.misses_by_stream.shape)
         _observe(policy, ranked[t], priority[t], selected)
-        sets.observe(0, chosen)
+        if redivide:
+            sets.observe(0, chosen)
         resident = _keep(policy, pins, resident, missed, quota, result)
         result.promotions += int((_contains(resident, missed) & (missed >= 0)).sum())
     return result
